@@ -23,9 +23,9 @@ if [[ -n $stale ]]; then
 fi
 
 # The second net under the dependency rule (the first is test/archtest):
-# what the compiler sees of core's dependencies. coretest is for tests.
+# what the compiler sees of core's dependencies.
 step core depends on the standard library only
-foreign=$(go list ./core/... | grep -v '/coretest$' |
+foreign=$(go list ./core/... |
 	xargs go list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' |
 	grep -v '^github.com/tangram-dev/tangram/core/' || true)
 if [[ -n $foreign ]]; then

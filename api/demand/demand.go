@@ -16,14 +16,12 @@ import (
 // Key is the ConfigMap's key that has the document.
 const Key = "demand.json"
 
-// Stale is the age from which a document counts for nothing: its scheduler writes it every
-// minute while it lives.
+// Stale is the age from which a document counts for nothing: a scheduler writes it every minute.
 const Stale = 5 * time.Minute
 
 // Document is all that is asked for at a time.
 type Document struct {
-	// At is when it was written. It is written again while nothing changes, so an old one
-	// is of a scheduler that is gone.
+	// At is when it was written. It is written again while nothing changes: an old one has no scheduler.
 	At time.Time `json:"at"`
 	// Kept are nodes that are kept for gangs, sorted.
 	Kept []string `json:"kept,omitempty"`
@@ -79,8 +77,7 @@ func (d *Document) Encode() ([]byte, error) {
 	return text, err
 }
 
-// Decode reads a document. Unknown fields are errors: what was asked for would be done in
-// part.
+// Decode reads a document. Unknown fields are errors: the demand would be met in part only.
 func Decode(text []byte) (*Document, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(text), maxBytes)

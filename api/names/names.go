@@ -1,15 +1,12 @@
-// Package names holds the words Tangram shares with other programs: scheduler
-// profile and plugin names, labels, annotations and resource names. It imports
-// nothing, so every package may import it.
+// Package names holds the words Tangram shares with other programs: scheduler profile and plugin names, labels,
+// annotations and resource names. It imports nothing, so every package may import it.
 package names
 
-// Group is the API group of Tangram's own objects and the prefix of its labels
-// and annotations.
+// Group is the API group of Tangram's own objects and the prefix of its labels and annotations.
 const Group = "tangram.dev"
 
-// Scheduler profiles. All run the same plugins, so that manifests written for any of them
-// run unchanged: Volcano's, KAI's, Koordinator's, HAMi's, and that of requirement document
-// 002.
+// Scheduler profiles. All run the same plugins, so that manifests written for any of them run unchanged: Volcano's,
+// KAI's, Koordinator's, HAMi's, and that of requirement document 002.
 const (
 	SchedulerName        = "gpu-scheduler"
 	VolcanoSchedulerName = "volcano"
@@ -19,8 +16,7 @@ const (
 	CustomSchedulerName  = "custom-scheduler"
 )
 
-// KAISchedulerNames are the schedulers whose pods may use KAI's and Run:ai's words without
-// a prefix.
+// KAISchedulerNames are the schedulers whose pods may use KAI's and Run:ai's words without a prefix.
 var KAISchedulerNames = []string{KAISchedulerName, "runai-scheduler"}
 
 // Plugins, as a KubeSchedulerConfiguration names them.
@@ -118,8 +114,7 @@ const (
 	// AnnotationIsolated is gpu-controller's mark of what it has isolated: on a Node one,
 	// on a GPUNode one for each device.
 	AnnotationIsolated = Group + "/isolated"
-	// TaintIsolated keeps new pods off a node that gpu-controller has isolated; its value
-	// is the cause.
+	// TaintIsolated keeps new pods off a node that gpu-controller has isolated; its value is the cause.
 	TaintIsolated = Group + "/isolated"
 	// CordonedBy begins the entries of a GPUNode's spec.cordoned that are gpu-controller's
 	// own; the device follows. All others are operators'.
@@ -135,8 +130,7 @@ const (
 	AnnotationSimulatedFaults = Group + "/simulated-faults"
 	// AnnotationSimulatedLost, on a Node, keeps the local cluster from making it ready.
 	AnnotationSimulatedLost = Group + "/simulated-lost"
-	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given,
-	// in percent: 0 to 100.
+	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given, in percent: 0 to 100.
 	AnnotationSimulatedUtilization = Group + "/simulated-utilization"
 	// AnnotationSimulatedMemory, on a pod, is how much memory it uses of each device that
 	// it was given a share of, in MiB.
@@ -151,8 +145,7 @@ const (
 	ResourceGPUMemory = "nvidia.com/gpu-memory" // memory of all the container's GPUs together, at least
 )
 
-// Node labels that describe a node's GPUs: the seeds' own and GPU Feature
-// Discovery's.
+// Node labels that describe a node's GPUs: the seeds' own and GPU Feature Discovery's.
 const (
 	LabelAccelerator  = "accelerator"      // model, such as nvidia-tesla-v100
 	LabelGPUCount     = "gpu-count"        // how many GPUs the node has
@@ -187,16 +180,13 @@ const (
 	AnnotationRuntime = Group + "/runtime"
 	// AnnotationMinRuntime is how long a pod is left alone once it runs.
 	AnnotationMinRuntime = Group + "/min-runtime"
-	// AnnotationPreemptible says whether others may take the pod's place: true
-	// (default) or false.
+	// AnnotationPreemptible says whether others may take the pod's place: true (default) or false.
 	AnnotationPreemptible = Group + "/preemptible"
-	// AnnotationQuota, on a Namespace, is how much its pods may use at once:
-	// resource=amount, comma-separated.
+	// AnnotationQuota, on a Namespace, is how much its pods may use at once: resource=amount, comma-separated.
 	AnnotationQuota = Group + "/quota"
 	// AnnotationUser is the user that a pod counts for where a queue takes users in turn.
 	AnnotationUser = Group + "/user"
-	// LabelJobID is requirement document 002's barrier: pods with the same value start
-	// together.
+	// LabelJobID is requirement document 002's barrier: pods with the same value start together.
 	LabelJobID = "job-id"
 )
 

@@ -9,18 +9,15 @@ type Explain struct {
 	Gang    GangRef   `json:"gang"`
 	Node    string    `json:"node"`
 	Devices []Part    `json:"devices"`
-	// Terms are the objectives that decided, with weights; Total is their weighted mean, 0 to
-	// 100.
-	// They are computed now, with the pod taken out: the scores of the moment of the decision
-	// are not kept. Decided says when that was.
+	// Terms are the objectives that decided, with weights; Total is their weighted mean, 0 to 100. They are
+	// computed now, with the pod taken out: the scores of the moment of the decision are not kept. Decided says
+	// when that was.
 	Decided *time.Time `json:"decided,omitempty"`
 	Terms   []Term     `json:"terms"`
 	Total   int        `json:"total"`
-	// Fleet are the terms of the fragmentation objective, in micro-GPU (costMilliGPU:
-	// thousandths of a GPU).
+	// Fleet are the terms of the fragmentation objective, in micro-GPU (costMilliGPU: thousandths of a GPU).
 	Fleet map[string]int64 `json:"fleet,omitempty"`
-	// RunnersUp are other nodes that could take it, the best first; Refused why the rest
-	// cannot.
+	// RunnersUp are other nodes that could take it, the best first; Refused why the rest cannot.
 	RunnersUp []RunnerUp   `json:"runnersUp"`
 	Refused   []NodesCause `json:"refused,omitempty"`
 	// Fit is how many nodes would take it, its own included; Hidden counts runners-up that
@@ -47,8 +44,7 @@ type RunnerUp struct {
 
 // Timeline is what was decided lately, the oldest first.
 type Timeline struct {
-	// Version is to be given as ParamSince to learn what came since. Lost: what was between
-	// is forgotten.
+	// Version is to be given as ParamSince to learn what came since. Lost: what was between is forgotten.
 	Version uint64  `json:"version"`
 	Lost    bool    `json:"lost,omitempty"`
 	Items   []Event `json:"items"`

@@ -9,8 +9,7 @@ type Fleet struct {
 	Nodes     NodeSums  `json:"nodes"`
 	Models    []Model   `json:"models"`
 	Work      Work      `json:"work"`
-	// Fragmentation is the share of free GPUs that what waits or is typical cannot use,
-	// 0..1.
+	// Fragmentation is the share of free GPUs that what waits or is typical cannot use, 0..1.
 	Fragmentation float64 `json:"fragmentation"`
 }
 
@@ -36,8 +35,7 @@ type Model struct {
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`
 	Milli  int64  `json:"milli"`
-	// ByState has the stable names of core/answer.Use: free, allocated, idle_allocated,
-	// failed, cordoned, degraded.
+	// ByState has the stable names of core/answer.Use: free, allocated, idle_allocated, failed, cordoned, degraded.
 	ByState map[string]int64 `json:"byState"`
 }
 
@@ -110,10 +108,9 @@ type Device struct {
 	Detail string `json:"detail,omitempty"`
 	// Mode is whole, shared, mig or replicated: how it is handed out now; free: empty.
 	Mode string `json:"mode,omitempty"`
-	// HeldMilli is how much of it is not left for others, 0..1000; HeldMemoryMiB of its
-	// memory. ChargedMilli is what queues and quotas count for it, the sum of its holders:
-	// of a device that is cut or shared it can be another number (three MIG slices 1g of 7
-	// are charged 0.375, and leave half of it).
+	// HeldMilli is how much of it is not left for others, 0..1000; HeldMemoryMiB of its memory. ChargedMilli is
+	// what queues and quotas count for it, the sum of its holders: of a device that is cut or shared it can be
+	// another number (three MIG slices 1g of 7 are charged 0.375, and leave half of it).
 	HeldMilli     int64 `json:"heldMilli"`
 	ChargedMilli  int64 `json:"chargedMilli,omitempty"`
 	HeldMemoryMiB int64 `json:"heldMemoryMiB,omitempty"`

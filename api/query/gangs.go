@@ -31,8 +31,7 @@ type Gang struct {
 	Priority  int32     `json:"priority"`
 	Phase     string    `json:"phase"`
 	Submitted time.Time `json:"submitted"`
-	// Need is how many members must run, Exist how many there are, Placed how many have a
-	// place.
+	// Need is how many members must run, Exist how many there are, Placed how many have a place.
 	Need   int `json:"need"`
 	Exist  int `json:"exist"`
 	Placed int `json:"placed"`
@@ -45,8 +44,7 @@ type Gang struct {
 	// ExpectedStart is absent when it is not known, Reserved the nodes that are kept.
 	ExpectedStart *time.Time `json:"expectedStart,omitempty"`
 	Reserved      []string   `json:"reserved,omitempty"`
-	// RuntimeSeconds is how long it is expected to run; 0 when not known. Learned: the
-	// pods do not declare it.
+	// RuntimeSeconds is how long it is expected to run; 0 when not known. Learned: the pods do not declare it.
 	RuntimeSeconds int64 `json:"runtimeSeconds,omitempty"`
 	Learned        bool  `json:"learned,omitempty"`
 	// Members are there when one gang is asked for, and in Why.

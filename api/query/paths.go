@@ -28,8 +28,7 @@ const (
 	// ParamPhase and ParamQueue choose gangs.
 	ParamPhase = "phase"
 	ParamQueue = "queue"
-	// ParamBy says what usage is summed by: words of UsageBy, with commas between; empty:
-	// namespace.
+	// ParamBy says what usage is summed by: words of UsageBy, with commas between; empty: namespace.
 	ParamBy = "by"
 	// ParamLimit bounds a list, ParamContinue goes on where one ended.
 	ParamLimit    = "limit"
@@ -62,9 +61,8 @@ type Endpoint struct {
 
 // Error is the body of every answer that is not 200.
 type Error struct {
-	// Status is the HTTP status, Reason a stable word (NotFound, Forbidden, NotLeader,
-	// Invalid, TooLarge, Busy; Unreachable from a proxy), Message for people; Field is the parameter or field that is
-	// wrong.
+	// Status is the HTTP status, Reason a stable word (NotFound, Forbidden, NotLeader, Invalid, TooLarge, Busy;
+	// Unreachable from a proxy), Message for people; Field is the parameter or field that is wrong.
 	Status  int    `json:"status"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`

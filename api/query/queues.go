@@ -17,13 +17,11 @@ type Queue struct {
 	Weight int64  `json:"weight"`
 	// State is Open, Closed or Closing.
 	State string `json:"state"`
-	// Resources by name ("nvidia.com/gpu" in thousandths, "cpu" in thousandths, "memory" in
-	// MiB).
+	// Resources by name ("nvidia.com/gpu" in thousandths, "cpu" in thousandths, "memory" in MiB).
 	Resources []QueueResource `json:"resources"`
 	// GPUs is the sum of its GPUs of all vendors, the figure that most people want.
 	GPUs QueueResource `json:"gpus"`
-	// Balance is what the queue is owed (above 0) or owes (below) of its share, in GPU
-	// seconds.
+	// Balance is what the queue is owed (above 0) or owes (below) of its share, in GPU seconds.
 	Balance float64 `json:"balance"`
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
@@ -34,8 +32,7 @@ type QueueResource struct {
 	Resource   string `json:"resource"`
 	Guarantee  *int64 `json:"guarantee,omitempty"`
 	Capability *int64 `json:"capability,omitempty"`
-	// Entitled is its share now, Used what its jobs hold, Wanted what they would hold if
-	// they could.
+	// Entitled is its share now, Used what its jobs hold, Wanted what they would hold if they could.
 	Entitled int64 `json:"entitled"`
 	Used     int64 `json:"used"`
 	Wanted   int64 `json:"wanted"`

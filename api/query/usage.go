@@ -2,8 +2,7 @@ package query
 
 import "time"
 
-// Usage is GPU hours and what they cost, summed by what was asked for (ParamBy), since the
-// leader began to count.
+// Usage is GPU hours and what they cost, summed by what was asked for (ParamBy), since the leader began to count.
 type Usage struct {
 	At time.Time `json:"at"`
 	// Since is when the leader began to count: a new one begins at 0. Older sums are
@@ -15,8 +14,7 @@ type Usage struct {
 	Currency string `json:"currency,omitempty"`
 	// Items are sorted by the columns of By.
 	Items []UsageItem `json:"items"`
-	// Hidden is the sum of namespaces whose pods the caller may not list, Total that of
-	// Items and Hidden.
+	// Hidden is the sum of namespaces whose pods the caller may not list, Total that of Items and Hidden.
 	Hidden UsageSums `json:"hidden"`
 	Total  UsageSums `json:"total"`
 	// Prices are what an hour of one GPU costs now, by model.

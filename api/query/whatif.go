@@ -18,8 +18,7 @@ type Outcome struct {
 	Start Start `json:"start"`
 	// Members have the places that they would get.
 	Members []Member `json:"members"`
-	// Displaces are gangs that would be evicted for it; DisplacesHidden those that the
-	// caller may not see.
+	// Displaces are gangs that would be evicted for it; DisplacesHidden those that the caller may not see.
 	Displaces       []GangRef `json:"displaces,omitempty"`
 	DisplacesHidden int       `json:"displacesHidden,omitempty"`
 	// Delays are waiting gangs that would start later than without it.

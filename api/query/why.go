@@ -18,19 +18,16 @@ type Why struct {
 	Start Start `json:"start"`
 	// Queue is where it waits.
 	Queue *Queue `json:"queue,omitempty"`
-	// Ahead are gangs that start before it, the first few that the caller may see; the rest
-	// is counted.
+	// Ahead are gangs that start before it, the first few that the caller may see; the rest is counted.
 	Ahead       []GangRef `json:"ahead,omitempty"`
 	AheadHidden int       `json:"aheadHidden,omitempty"`
-	// Others is how many more gangs are of the object that was asked about; the answer is
-	// for the first that waits.
+	// Others is how many more gangs are of the object that was asked about; the answer is for the first that waits.
 	Others int `json:"others,omitempty"`
 }
 
 // Reason is core/explain.Reason as it travels: a code with the numbers that go with it.
 type Reason struct {
-	// Code is the stable name of core/explain.Code; Class says who can help: Capacity,
-	// Quota, Members, Turn, Owner.
+	// Code is the stable name of core/explain.Code; Class says who can help: Capacity, Quota, Members, Turn, Owner.
 	Code  string `json:"code"`
 	Class string `json:"class"`
 	// Never: nothing that ends or is freed would let it start.

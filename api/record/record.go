@@ -1,14 +1,11 @@
 package record
 
-import (
-	"github.com/tangram-dev/tangram/api/names"
-)
+import "github.com/tangram-dev/tangram/api/names"
 
 // Version is the format's version, the only one Decode accepts.
 const Version = 1
 
-// Limits of a record. They are far above what a pod can use, and keep the cost
-// of a hostile record small.
+// Limits of a record, far above what a pod can use: they keep the cost of a hostile record small.
 const (
 	// MaxSize is the longest record in bytes. An object's annotations may hold
 	// 256 KiB together; a record of 16 devices takes about 1 KiB.
@@ -38,9 +35,8 @@ const (
 type Record struct {
 	// Node is the name of the node the devices are on.
 	Node string
-	// Containers are the pod's containers that hold devices, in any order, which
-	// is kept. Init containers are listed too, and may hold the devices that a
-	// container gets after them.
+	// Containers are the pod's containers that hold devices, in any order, which is kept. Init
+	// containers are listed too, and may hold what a container gets after them.
 	Containers []Container
 }
 
@@ -50,8 +46,7 @@ type Record struct {
 type Container struct {
 	// Name is the container's name in its pod.
 	Name string
-	// Resource is the extended resource that was asked for, such as
-	// nvidia.com/gpu.
+	// Resource is the extended resource that was asked for, such as nvidia.com/gpu.
 	Resource string
 	// Devices are the devices held, in any order, which is kept.
 	Devices []Device
@@ -62,8 +57,7 @@ type Container struct {
 type Device struct {
 	// Index is the device's number on its node, 0 to MaxIndex.
 	Index int
-	// UUID identifies the device across reboots. It is empty on nodes without
-	// an agent, where it is not known.
+	// UUID identifies the device across reboots; empty where it is not known: on nodes without an agent.
 	UUID string
 	// MemoryMiB and ComputeMilli are a share's memory, and its compute in
 	// thousandths of the device's. Both are 0 for a whole device and a slice.

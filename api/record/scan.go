@@ -6,226 +6,188 @@ import (
 	"strings"
 )
 
-// scanner reads JSON tokens from s. encoding/json is not used because it
-// accepts what a record must refuse (repeated keys, keys in the wrong case,
-// null, broken UTF-8) and cannot say which field is wrong. It is also four times
-// slower before any of that is checked, and a scheduler decodes every pod of the
-// cluster when it starts.
+// scanner reads JSON tokens from s. encoding/json is not used because it accepts what a record
+// must refuse (repeated keys, keys in the wrong case, null, broken UTF-8) and cannot say which
+// field is wrong. It is also four times slower before any of that is checked, and a scheduler
+// decodes every pod of the cluster when it starts.
+//
+// The first problem is kept in err; after it nothing more is read.
 type scanner struct {
 	s   string
 	pos int
+	err error
 
 	at    place  // the container and device being read
 	field string // the member being read, empty between members
 }
 
-// object reads an object, calling value with the number of each member's name
-// in f.names. Every name may occur once.
-func (s *scanner) object(f fields, value func(field int) error) error {
-	if err := s.want('{', "an object"); err != nil {
-		return err
-	}
+// object reads an object, calling value with the name of each member at its value. Every name
+// may occur once; the first required ones must.
+func (s *scanner) object(names []string, required int, value func(field string)) {
 	var seen uint
-	for more := !s.take('}'); more; {
-		s.field = ""
-		key, err := s.string()
-		if err != nil {
-			return err
-		}
+	s.elements('{', '}', "object", func() {
+		key := s.string()
 		s.field = printable(key)
-		i := slices.Index(f.names, key)
-		if i < 0 {
-			return s.wrong("unknown field")
-		}
-		if seen&(1<<i) != 0 {
-			return s.wrong("is given twice")
+		i := slices.Index(names, key)
+		switch {
+		case i < 0:
+			s.wrong("unknown field")
+			return
+		case seen&(1<<i) != 0:
+			s.wrong("is given twice")
 		}
 		seen |= 1 << i
-		if err := s.want(':', "a colon"); err != nil {
-			return err
-		}
-		if err := value(i); err != nil {
-			return err
-		}
-		s.field = ""
-		if more = s.take(','); !more {
-			if err := s.want('}', "a comma or the end of the object"); err != nil {
-				return err
-			}
-		}
-	}
-	for i, name := range f.names[:f.required] {
-		if seen&(1<<i) == 0 {
+		s.want(':', "a colon")
+		value(key)
+	})
+	for i, name := range names[:required] {
+		if seen&(1<<i) == 0 && s.err == nil {
 			s.field = name
-			return s.wrong("is missing")
+			s.wrong("is missing")
 		}
 	}
-	return nil
 }
 
 // array reads an array, calling element for each, with its number in *at.
-func (s *scanner) array(at *int, element func() error) error {
-	if err := s.want('[', "an array"); err != nil {
-		return err
-	}
+func (s *scanner) array(at *int, element func()) {
 	field := s.field
-	for more := !s.take(']'); more; {
+	s.elements('[', ']', "array", func() {
 		*at++
-		s.field = ""
-		if err := element(); err != nil {
-			return err
-		}
-		if more = s.take(','); !more {
-			if err := s.want(']', "a comma or the end of the array"); err != nil {
-				return err
-			}
-		}
-	}
+		element()
+	})
 	*at, s.field = -1, field
-	return nil
 }
 
-// string reads a string. Characters outside the alphabet of names are passed
-// on as they are found, for validate to refuse by name; none of them can be
-// part of a valid record.
-func (s *scanner) string() (string, error) {
-	if err := s.want('"', "a string"); err != nil {
-		return "", err
+// elements reads an object or an array: what is between the brackets, with commas.
+func (s *scanner) elements(open, end byte, what string, element func()) {
+	switch {
+	case !s.take(open):
+		s.unexpected("an " + what)
+		return
+	case s.take(end):
+		return
 	}
-	start := s.pos
-	for ; s.pos < len(s.s); s.pos++ {
-		switch c := s.s[s.pos]; {
-		case c == '"':
-			s.pos++
-			return s.s[start : s.pos-1], nil
-		case c == '\\':
-			return s.escaped(start)
-		case c < ' ':
-			return "", s.unexpected("a string without control characters")
-		}
+	for more := true; more && s.err == nil; more = s.take(',') {
+		s.field = ""
+		element()
+		s.field = ""
 	}
-	return "", s.unexpected("the end of the string")
+	if !s.take(end) {
+		s.unexpected("a comma or the end of the " + what)
+	}
 }
 
-// escaped reads on at the first escape of the string that begins at start.
-// Only escapes of ASCII characters are read: no other can be part of a name.
-func (s *scanner) escaped(start int) (string, error) {
-	var b strings.Builder
-	b.WriteString(s.s[start:s.pos])
-	for s.pos < len(s.s) {
-		c := s.s[s.pos]
+// string reads a string. Characters outside the alphabet of names are passed on as they are
+// found, for validate to refuse by name; none of them can be part of a valid record.
+func (s *scanner) string() string {
+	s.want('"', "a string")
+	var before strings.Builder // what is before start, if there are escapes
+	for start := s.pos; s.err == nil; {
 		switch {
-		case c == '"':
+		case s.pos >= len(s.s):
+			s.unexpected("the end of the string")
+		case s.s[s.pos] == '"':
 			s.pos++
-			return b.String(), nil
-		case c < ' ':
-			return "", s.unexpected("a string without control characters")
-		case c == '\\':
-			var ok bool
-			if c, ok = s.escape(); !ok {
-				return "", s.unexpected("an escape of a letter, digit or one of -_.:/")
+			if before.Len() == 0 {
+				return s.s[start : s.pos-1]
 			}
-			b.WriteByte(c)
+			return before.String() + s.s[start:s.pos-1]
+		case s.s[s.pos] < ' ':
+			s.unexpected("a string without control characters")
+		case s.s[s.pos] == '\\':
+			before.WriteString(s.s[start:s.pos])
+			before.WriteByte(s.escape())
+			start = s.pos
 		default:
 			s.pos++
-			b.WriteByte(c)
 		}
 	}
-	return "", s.unexpected("the end of the string")
+	return ""
 }
 
-// escape reads \/ or \u00xx. On failure it stays where it is.
-func (s *scanner) escape() (byte, bool) {
+// escape reads \/ or \u00xx: only ASCII characters can be part of a name.
+func (s *scanner) escape() byte {
 	rest := s.s[s.pos+1:]
 	if strings.HasPrefix(rest, "/") {
 		s.pos += 2
-		return '/', true
+		return '/'
 	}
-	if len(rest) < 5 || rest[0] != 'u' {
-		return 0, false
+	if len(rest) >= 5 && rest[0] == 'u' {
+		if v, err := strconv.ParseUint(rest[1:5], 16, 7); err == nil && isName(byte(v)) {
+			s.pos += 6
+			return byte(v)
+		}
 	}
-	v, err := strconv.ParseUint(rest[1:5], 16, 16)
-	if err != nil || v > 0x7f || !isName(byte(v)) {
-		return 0, false
-	}
-	s.pos += 6
-	return byte(v), true
+	s.unexpected("an escape of a letter, digit or one of -_.:/")
+	return 0
 }
 
 // maxDigits keeps integers inside an int on every machine.
 const maxDigits = 9
 
 // integer reads a whole number, spelled the one way JSON and Go agree on.
-func (s *scanner) integer() (int, error) {
+func (s *scanner) integer() int {
 	s.space()
 	start := s.pos
 	for s.pos < len(s.s) && strings.IndexByte("+-.0123456789eE", s.s[s.pos]) >= 0 {
 		s.pos++
 	}
 	token := s.s[start:s.pos]
-	if token == "" {
-		return 0, s.unexpected("a whole number")
-	}
-	digits := strings.TrimPrefix(token, "-")
-	if len(digits) > maxDigits {
-		return 0, s.wrong("must be a whole number of at most %d digits, is %s", maxDigits, clip(token))
-	}
 	v, err := strconv.Atoi(token)
-	if err != nil || token != strconv.Itoa(v) {
-		return 0, s.wrong("must be a whole number, is %s", token)
+	switch {
+	case token == "":
+		s.unexpected("a whole number")
+	case len(strings.TrimPrefix(token, "-")) > maxDigits:
+		s.wrong("must be a whole number of at most %d digits, is %s", maxDigits, clip(token))
+	case err != nil || token != strconv.Itoa(v):
+		s.wrong("must be a whole number, is %s", token)
 	}
-	return v, nil
+	return v
 }
 
 // end makes sure that nothing follows.
-func (s *scanner) end() error {
-	s.space()
-	if s.pos < len(s.s) {
-		return s.unexpected("nothing after the record")
+func (s *scanner) end() {
+	if s.space(); s.pos < len(s.s) {
+		s.unexpected("nothing after the record")
 	}
-	return nil
 }
 
 // want reads one character, after spaces.
-func (s *scanner) want(c byte, what string) error {
+func (s *scanner) want(c byte, what string) {
 	if !s.take(c) {
-		return s.unexpected(what)
+		s.unexpected(what)
 	}
-	return nil
 }
 
 // take reads one character, after spaces, if it is c.
 func (s *scanner) take(c byte) bool {
-	s.space()
-	if s.pos < len(s.s) && s.s[s.pos] == c {
-		s.pos++
-		return true
+	if s.space(); s.err != nil || s.pos >= len(s.s) || s.s[s.pos] != c {
+		return false
 	}
-	return false
+	s.pos++
+	return true
 }
 
 func (s *scanner) space() {
-	for s.pos < len(s.s) {
-		switch s.s[s.pos] {
-		case ' ', '\t', '\n', '\r':
-			s.pos++
-		default:
-			return
-		}
+	for s.pos < len(s.s) && strings.IndexByte(" \t\n\r", s.s[s.pos]) >= 0 {
+		s.pos++
 	}
 }
 
 // unexpected reports what stands at the current position in place of want.
-func (s *scanner) unexpected(want string) error {
+func (s *scanner) unexpected(want string) {
 	if s.pos >= len(s.s) {
-		return s.wrong("want %s, found the end of the text", want)
+		s.wrong("want %s, found the end of the text", want)
+	} else {
+		s.wrong("want %s, found %q at byte %d", want, s.s[s.pos:s.pos+1], s.pos)
 	}
-	return s.wrong("want %s, found %q at byte %d", want, s.s[s.pos:s.pos+1], s.pos)
 }
 
 // wrong reports a problem with the field being read.
-func (s *scanner) wrong(format string, args ...any) error {
-	return problem(s.at, s.field, format, args...)
+func (s *scanner) wrong(format string, args ...any) {
+	if s.err == nil {
+		s.err = problem(s.at, s.field, format, args...)
+	}
 }
 
 // printable is a key as a path may show it: hostile ones are quoted and cut.

@@ -5,19 +5,17 @@ import (
 	"strconv"
 )
 
-// validate checks every invariant of a record; nil means it may be written and
-// counted. Its cost is bounded by devices listed times MaxDevices.
+// validate checks every invariant of a record. Cost: devices listed times MaxDevices.
 func validate(r Record) error {
-	if err := text(place{-1, -1}, "node", r.Node, maxNode); err != nil {
+	if err := text(outside, "node", r.Node, maxNode); err != nil {
 		return err
 	}
 	switch n := len(r.Containers); {
 	case n == 0:
-		return problem(place{-1, -1}, "containers", "must list at least one container")
+		return problem(outside, "containers", "must list at least one container")
 	case n > MaxContainers:
-		return problem(place{-1, -1}, "containers", "must list at most %d containers, lists %d", MaxContainers, n)
+		return problem(outside, "containers", "must list at most %d containers, lists %d", MaxContainers, n)
 	}
-
 	var known [16]Device // spares the usual node an allocation
 	seen := devices{list: known[:0]}
 	byName := make(map[string]int, len(r.Containers))
@@ -46,8 +44,7 @@ func validate(r Record) error {
 // devices are the different devices a record has named so far.
 type devices struct{ list []Device }
 
-// addAll checks the devices of one container against each other and against
-// those of the containers before it.
+// addAll checks the devices of one container against each other and those of containers before it.
 func (s *devices) addAll(container int, ds []Device) error {
 	var held uint64 // positions in s.list; MaxDevices fit
 	for j, d := range ds {
@@ -75,8 +72,7 @@ func (s *devices) addAll(container int, ds []Device) error {
 	return nil
 }
 
-// otherSlice says whether a slice begins where none of the same device before it
-// does: a container may hold several slices of a device.
+// otherSlice says whether a slice begins where no slice of the same device before it in its container does.
 func otherSlice(before []Device, d Device) bool {
 	for _, b := range before {
 		if b.Index == d.Index && (b.MIG == "" || b.Start == d.Start) {
@@ -123,7 +119,7 @@ func (s *devices) add(at place, d Device) (int, error) {
 		}
 	}
 	if len(s.list) == MaxDevices {
-		return 0, problem(place{-1, -1}, "containers", "must name at most %d different devices", MaxDevices)
+		return 0, problem(outside, "containers", "must name at most %d different devices", MaxDevices)
 	}
 	s.list = append(s.list, d)
 	return len(s.list) - 1, nil
@@ -145,9 +141,8 @@ func text(at place, field, s string, limit int) error {
 	return nil
 }
 
-// isName is the alphabet of all names in a record. It covers Kubernetes' names
-// and every vendor's UUIDs, and needs no escaping in JSON, in a shell or on a
-// terminal: what kubectl prints is what is there.
+// isName is the alphabet of all names in a record: it covers Kubernetes' names and vendors' UUIDs, and
+// needs no escaping in JSON, in a shell or on a terminal.
 func isName(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '_' || c == '.' || c == ':' || c == '/' || c == '+'
@@ -155,6 +150,8 @@ func isName(c byte) bool {
 
 // place is where in a record we are: container and device number, -1 outside.
 type place struct{ container, device int }
+
+var outside = place{-1, -1}
 
 // path is the full name of a field at this place.
 func (p place) path(field string) string {

@@ -62,11 +62,7 @@ func (a Gangs) Account(id cluster.ID) (Account, bool) {
 			out.Members = append(out.Members, m)
 		}
 	}
-	for r, n := range sum { // sums do not depend on the order
-		if cluster.IsGPU(r) {
-			out.Milli += n
-		}
-	}
+	out.Milli = gpus(sum)
 	if k.Placed() < k.Exists() {
 		out.Lower, out.Above = a.preemptor.Rule().Lower(k)
 	}
@@ -74,6 +70,16 @@ func (a Gangs) Account(id cluster.ID) (Account, bool) {
 		out.RestUntil = k.Memo.RestUntil()
 	}
 	return out, true
+}
+
+// gpus adds up the devices of all vendors.
+func gpus(amounts map[arbiter.Resource]int64) (milli int64) {
+	for r, n := range amounts { // sums do not depend on the order
+		if cluster.IsGPU(r) {
+			milli += n
+		}
+	}
+	return milli
 }
 
 // Phase is how far a gang has come.
@@ -129,11 +135,7 @@ func (a Gangs) GangState(id cluster.ID) (GangState, bool) {
 	for _, a := range k.Used() {
 		sum[a.Resource] += a.Value
 	}
-	for r, v := range sum { // sums do not depend on the order
-		if cluster.IsGPU(r) {
-			s.Milli += v
-		}
-	}
+	s.Milli = gpus(sum)
 	switch {
 	case s.Placed == 0:
 	case s.Placed < s.Exist || k.Missing() > 0:
@@ -146,6 +148,6 @@ func (a Gangs) GangState(id cluster.ID) (GangState, bool) {
 	if s.Placed > 0 {
 		s.Started = k.Started()
 	}
-	s.At, s.Reserved, _ = Gangs{a.state}.Reservation(id)
+	s.At, s.Reserved, _ = a.Reservation(id)
 	return s, true
 }

@@ -8,14 +8,6 @@ import (
 	"github.com/tangram-dev/tangram/core/reserve"
 )
 
-// Parts are the parts of an engine that are asked.
-type Parts struct {
-	Cluster   *cluster.Cluster
-	Book      *reserve.Book
-	Releases  *release.Register
-	Preemptor *preempt.Preemptor
-}
-
 // Answers are all questions, by what they are about.
 type Answers struct {
 	// Gangs: what is known of gangs and their members.
@@ -65,7 +57,7 @@ type Shortages struct{ *state }
 type Releases struct{ *state }
 
 // New returns answers from the parts of an engine.
-func New(p Parts) Answers {
-	s := &state{p.Cluster, p.Cluster.Memo(), p.Book, p.Releases, p.Preemptor}
+func New(c *cluster.Cluster, b *reserve.Book, r *release.Register, p *preempt.Preemptor) Answers {
+	s := &state{c, c.Memo(), b, r, p}
 	return Answers{Gangs{s}, Nodes{s}, Queues{s}, Figures{s}, Reasons{s}, Shortages{s}, Releases{s}}
 }

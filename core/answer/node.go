@@ -38,9 +38,8 @@ type DeviceState struct {
 	Use  Use
 	Mode Mode
 	// Held is how much of it is not left to sell, in thousandths, Memory what of its memory
-	// is held. Charged is what its holders have, as queues and quotas count it: of a device
-	// that is cut or shared it can be another number, because what is left beside the parts
-	// may be of no use, and because of each part its largest measure counts.
+	// is held. Charged is what queues and quotas count; it differs where what is left beside
+	// parts is of no use.
 	Held      int
 	Charged   int
 	Memory    model.MiB

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestEveryPolicy: every policy has its row: a name of its own that parses, and words.

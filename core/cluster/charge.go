@@ -179,7 +179,7 @@ func (a *Accounts) Asked(k *Tracked, least int) *gang.Ask {
 		most += len(r.Members)
 	}
 	if len(k.placed) > 0 || least < most { // else it is its demand, which the arbiter judged
-		ask.Allow = func(counts []int) bool { return a.Allows(k, counts).Code == 0 }
+		return a.Limited(k, ask)
 	}
 	return ask
 }
@@ -197,10 +197,9 @@ func (a *Accounts) Wait(k *Tracked, least int) arbiter.Wait {
 	return a.Allows(k, gang.Spread(least, k.Ask(least).Roles))
 }
 
-// total is what queues share: the CPUs and memory of all nodes, their devices that are
-// healthy or held, and what is held beyond that. Pods are charged, and limited, whatever
-// they hold. A device that failed under a pod, more pods on a node than it has devices, or a
-// node that is gone or made up, must not make others wait for what these pods are charged.
+// total is what queues share: CPUs and memory of all nodes, their devices that are healthy
+// or held, and what is held beyond that: what pods hold on failed devices or lost nodes is
+// charged, and must not make others wait.
 func (a *Accounts) total() map[arbiter.Resource]int64 {
 	out := map[arbiter.Resource]int64{}
 	for id := range a.ledger.Nodes() { // sums do not depend on the order

@@ -55,10 +55,9 @@ type Gang struct {
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
-	// Subgroups are the gangs that this one is made of; empty for a plain gang. Then
-	// MinGroups is how many of those directly below the gang it needs, 0 for all of them,
-	// every role is in a leaf and has no minimum of its own, and Min is counted from the
-	// subgroups.
+	// Subgroups are the parts of the gang; empty for a plain one. Then MinGroups is how many
+	// of those directly below the gang it needs (0: all), every role is in a leaf without a
+	// minimum of its own, and Min is counted from the subgroups.
 	Subgroups []Subgroup
 	MinGroups int
 	// Runtime is how long it is expected to run; 0 when that is not known.

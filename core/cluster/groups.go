@@ -9,15 +9,13 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// A gang with subgroups starts with its minimum: of each group that it needs the groups
-// that this one needs, of each leaf its members, all at once or none. Which groups those are
-// when there are more than are needed, the planner decides; the first ones whose members
-// exist are asked for first, and counted as the gang's demand.
+// A gang with subgroups starts with its minimum, all at once or none. Which groups those
+// are when there are more than are needed, the planner decides; the first ones whose
+// members exist are asked for first, and counted as the gang's demand.
 //
-// Of a gang that runs, what is to be done next is a unit: a leaf that lost members, or a
-// group that is needed in place of one that is gone, each for itself, so that the others go
-// on; then optional groups, each whole, and optional members. A unit is placed in the domain
-// of the groups around it.
+// Of a gang that runs, units are placed, each for itself, in the domain of the groups
+// around it: a leaf that lost members, or a group in place of one that is gone; then
+// optional groups, each whole, and optional members.
 
 // tree is the subgroups of a gang.
 type tree struct {

@@ -58,7 +58,7 @@ func (c *Cluster) SetQuotas(quotas []arbiter.Quota) error {
 // does not know.
 func (c *Cluster) RulesChanged() {
 	c.memo.Note(memo.RulesChanged)
-	c.memo.ForgetNevers()
+	c.memo.ForgetImpossible()
 }
 
 // Arrive tells of a new request, so that the planner learns what is asked for.
@@ -131,9 +131,15 @@ func (c *Cluster) Forget(h model.HolderID) {
 
 // Assume holds devices for a holder outside of any gang: of the planner's choice on a node.
 func (c *Cluster) Assume(h model.HolderID, r *model.Request, node model.NodeID) (*model.Node, place.Grant, *explain.Refusal) {
+	return c.promise(h, r, node, explain.NoDevices)
+}
+
+// promise holds devices of the planner's choice on a node; missing is the refusal's code when
+// there is no such node.
+func (c *Cluster) promise(h model.HolderID, r *model.Request, node model.NodeID, missing explain.Code) (*model.Node, place.Grant, *explain.Refusal) {
 	v, there := c.ledger.View(node)
 	if !there {
-		return nil, place.Grant{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}
+		return nil, place.Grant{}, &explain.Refusal{Code: missing, Need: int64(r.Count())}
 	}
 	grant, refusal := c.planner.Fit(r, v)
 	if refusal != nil {

@@ -65,32 +65,22 @@ func (c *Cluster) Undo(k *Tracked, members []model.HolderID) (undone []model.Hol
 // Move gives a member another node than was planned, if its devices fit there.
 func (c *Cluster) Move(k *Tracked, h model.HolderID, node model.NodeID) (*model.Node, place.Grant, *explain.Refusal) {
 	role := k.placed[h].Role
-	request := k.Roles[role].Request
 	tx := c.ledger.Begin()
 	c.ledger.Drop(h)
-	v, there := c.ledger.View(node)
-	if !there {
-		tx.Rollback()
-		return nil, place.Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(request.Count())}
-	}
-	grant, refusal := c.planner.Fit(request, v)
+	to, grant, refusal := c.promise(h, k.Roles[role].Request, node, explain.Taken)
 	if refusal != nil {
 		tx.Rollback()
 		return nil, place.Grant{}, refusal
 	}
-	claim := grant.Claim(h, request, v.Node)
-	claim.Assumed = true
-	c.ledger.Put(node, claim)
 	tx.Keep()
 	c.put(k, h, Place{Role: role, Node: node})
 	c.memo.Note(memo.ClaimMoved) // the planned node is free
-	return v.Node, grant, nil
+	return to, grant, nil
 }
 
-// Settle gives a member other devices of its planned node than the plan chose: an
-// allocator that knows more than core has chosen them. Whole devices and parts are given as
-// the claim names them; the rest of the claim is ignored. It says why not when others hold
-// them; then nothing has changed. Recount must follow.
+// Settle gives a member the devices of its planned node that an allocator has chosen
+// instead of the plan's: the whole devices and parts of the claim. It says why not when
+// others hold them; then nothing has changed. Recount must follow.
 func (c *Cluster) Settle(h model.HolderID, node *model.Node, chosen ledger.Claim) (place.Grant, *explain.Refusal) {
 	_, claim, held := c.ledger.Claim(h)
 	if !held {

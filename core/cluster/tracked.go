@@ -113,13 +113,7 @@ func (g *Tracked) Ask(least int) *gang.Ask {
 	if g.tree != nil {
 		return g.tree.ask(g.tree.goal())
 	}
-	a := &gang.Ask{Min: least, Require: g.Require, Terse: true}
-	for _, p := range g.placed { // sorted below
-		if !slices.Contains(a.Beside, p.Node) {
-			a.Beside = append(a.Beside, p.Node)
-		}
-	}
-	slices.Sort(a.Beside)
+	a := &gang.Ask{Min: least, Require: g.Require, Terse: true, Beside: g.Nodes()}
 	for i, r := range g.Roles {
 		role := gang.Role{Name: r.Name, Request: r.Request, Min: max(0, r.Min-g.have[i])}
 		for _, h := range r.Members {

@@ -21,13 +21,6 @@ type Txn struct {
 // Begin starts a hypothesis.
 func (c *Cluster) Begin() *Txn { return &Txn{c: c, tx: c.ledger.Begin()} }
 
-// Try runs a function on a hypothesis that is taken back afterwards.
-func (c *Cluster) Try(f func(*Txn)) {
-	t := c.Begin()
-	defer t.Rollback()
-	f(t)
-}
-
 // Keep makes the changes of the ledger stay; those of queues are taken back.
 func (t *Txn) Keep() {
 	t.undo()

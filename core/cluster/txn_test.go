@@ -9,11 +9,11 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/cluster"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/memo"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // build is a cluster with gangs, of which some run.
@@ -74,29 +74,29 @@ func TestTxn(t *testing.T) {
 		}
 		var try func(depth int)
 		try = func(depth int) {
-			c.Try(func(tx *cluster.Txn) {
-				for range rapid.IntRange(0, 4).Draw(t, "changes") {
-					k := rapid.SampledFrom(gangs).Draw(t, "gang")
-					switch rapid.IntRange(0, 3).Draw(t, "change") {
-					case 0:
-						for _, h := range k.PlacedMembers() {
-							tx.Drop(h)
-						}
-					case 1:
-						if hs := k.PlacedMembers(); len(hs) > 0 {
-							tx.Discharge(k, hs[:1])
-						}
-					case 2:
-						if k.Missing() > 0 {
-							tx.Start(k)
-						}
-					default:
-						if depth < 3 {
-							try(depth + 1)
-						}
+			tx := c.Begin()
+			defer tx.Rollback()
+			for range rapid.IntRange(0, 4).Draw(t, "changes") {
+				k := rapid.SampledFrom(gangs).Draw(t, "gang")
+				switch rapid.IntRange(0, 3).Draw(t, "change") {
+				case 0:
+					for _, h := range k.PlacedMembers() {
+						tx.Drop(h)
+					}
+				case 1:
+					if hs := k.PlacedMembers(); len(hs) > 0 {
+						tx.Discharge(k, hs[:1])
+					}
+				case 2:
+					if k.Missing() > 0 {
+						tx.Start(k)
+					}
+				default:
+					if depth < 3 {
+						try(depth + 1)
 					}
 				}
-			})
+			}
 		}
 		try(0)
 		if got := c.Ledger().String(); got != text {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestAnswersAgree: on random states, node by node and gang by gang, the answers add up to

@@ -14,7 +14,8 @@ import (
 func (e *Engine) Apply(now int64, events ...Event) (out Outcome) {
 	e.memo.Tick(now)
 	for _, event := range events {
-		out = event.apply(e)
+		out = Outcome{}
+		event.apply(e, &out)
 	}
 	out.Effects = e.releases.Effects()
 	if e.recorder != nil {
@@ -23,56 +24,49 @@ func (e *Engine) Apply(now int64, events ...Event) (out Outcome) {
 	return out
 }
 
-func (v NodeSet) apply(e *Engine) (out Outcome) {
+func (v NodeSet) apply(e *Engine, out *Outcome) {
 	if v.Node == nil {
-		return Outcome{Err: errors.New("node: missing")}
+		out.Err = errors.New("node: missing")
+		return
 	}
 	out.Changed, out.Err = e.cluster.SetNode(v.Node, v.Telemetry)
 	if out.Changed {
 		e.book.NodesChanged()
 	}
-	return out
 }
 
-func (v NodeGone) apply(e *Engine) (out Outcome) {
+func (v NodeGone) apply(e *Engine, out *Outcome) {
 	if out.Changed = e.cluster.RemoveNode(v.Node); out.Changed {
 		e.book.NodesChanged()
 	}
-	return out
 }
 
-func (v NodeRulesChanged) apply(e *Engine) Outcome {
+func (v NodeRulesChanged) apply(e *Engine, _ *Outcome) {
 	e.memo.LiftVetoes(v.Node)
 	e.cluster.RulesChanged()
-	return Outcome{}
 }
 
-func (RulesChanged) apply(e *Engine) Outcome {
-	e.cluster.RulesChanged()
-	return Outcome{}
-}
+func (RulesChanged) apply(e *Engine, _ *Outcome) { e.cluster.RulesChanged() }
 
-func (FleetCounted) apply(e *Engine) Outcome {
-	e.cluster.CountFleet()
-	return Outcome{}
-}
+func (FleetCounted) apply(e *Engine, _ *Outcome) { e.cluster.CountFleet() }
 
-func (v QueuesSet) apply(e *Engine) Outcome { return Outcome{Err: e.cluster.SetQueues(v.Queues)} }
+func (v QueuesSet) apply(e *Engine, out *Outcome) { out.Err = e.cluster.SetQueues(v.Queues) }
 
-func (v QuotasSet) apply(e *Engine) Outcome { return Outcome{Err: e.cluster.SetQuotas(v.Quotas)} }
+func (v QuotasSet) apply(e *Engine, out *Outcome) { out.Err = e.cluster.SetQuotas(v.Quotas) }
 
-func (v Arrived) apply(e *Engine) Outcome {
+func (v Arrived) apply(e *Engine, out *Outcome) {
 	if v.Request == nil {
-		return Outcome{Err: errors.New("request: missing")}
+		out.Err = errors.New("request: missing")
+		return
 	}
 	e.cluster.Arrive(v.Request)
-	return Outcome{}
 }
 
-func (v Submitted) apply(e *Engine) Outcome {
+func (v Submitted) apply(e *Engine, out *Outcome) {
 	s, err := e.cluster.Submit(v.Gang)
 	if err != nil {
-		return Outcome{Err: err}
+		out.Err = err
+		return
 	}
 	k := s.Gang
 	e.book.Changed(k.ID, s.Fits)
@@ -88,13 +82,12 @@ func (v Submitted) apply(e *Engine) Outcome {
 		e.cluster.Abandon(k, h)
 	}
 	e.recount(k)
-	return Outcome{}
 }
 
-func (v Withdrawn) apply(e *Engine) Outcome {
+func (v Withdrawn) apply(e *Engine, _ *Outcome) {
 	k := e.cluster.Gang(v.Gang)
 	if k == nil {
-		return Outcome{}
+		return
 	}
 	for _, r := range k.Roles {
 		for _, h := range r.Members {
@@ -107,10 +100,9 @@ func (v Withdrawn) apply(e *Engine) Outcome {
 	e.book.Forget(k.ID)
 	e.preemptor.Forget(k.ID)
 	delete(e.mends, k.ID)
-	return Outcome{}
 }
 
-func (v Bound) apply(e *Engine) Outcome {
+func (v Bound) apply(e *Engine, _ *Outcome) {
 	e.cluster.Bind(v.Node, v.Holders, v.Claims)
 	for _, h := range v.Holders {
 		e.lose(h)
@@ -119,10 +111,9 @@ func (v Bound) apply(e *Engine) Outcome {
 			e.recount(k)
 		}
 	}
-	return Outcome{}
 }
 
-func (v Ended) apply(e *Engine) Outcome {
+func (v Ended) apply(e *Engine, _ *Outcome) {
 	for _, h := range v.Holders {
 		e.cluster.Drop(h)
 		e.lose(h)
@@ -131,50 +122,37 @@ func (v Ended) apply(e *Engine) Outcome {
 			e.recount(k)
 		}
 	}
-	return Outcome{}
 }
 
-func (v Leaving) apply(e *Engine) Outcome {
-	e.preemptor.Leaves(v.Holder, v.Until)
-	return Outcome{}
-}
+func (v Leaving) apply(e *Engine, _ *Outcome) { e.preemptor.Leaves(v.Holder, v.Until) }
 
-func (v EvictionRefused) apply(e *Engine) Outcome {
-	e.preemptor.Refused(v.Holder)
-	return Outcome{}
-}
+func (v EvictionRefused) apply(e *Engine, _ *Outcome) { e.preemptor.Refused(v.Holder) }
 
-func (v StartUndone) apply(e *Engine) Outcome {
+func (v StartUndone) apply(e *Engine, _ *Outcome) {
 	e.undo(release.Undone{Gang: v.Gang, Members: v.Members})
-	return Outcome{}
 }
 
-func (v CycleBegan) apply(e *Engine) Outcome {
-	e.releases.Seen(v.Holder, v.Ticket)
-	return Outcome{}
-}
+func (v CycleBegan) apply(e *Engine, _ *Outcome) { e.releases.Seen(v.Holder, v.Ticket) }
 
-func (v NodeTook) apply(e *Engine) Outcome {
+func (v NodeTook) apply(e *Engine, _ *Outcome) {
 	if r := e.cluster.RoleOf(v.Holder); r != nil && e.memo.AnyVeto() {
 		e.memo.Took(r.Shape, v.Node)
 	}
-	return Outcome{}
 }
 
-func (v NodeRefused) apply(e *Engine) Outcome {
+func (v NodeRefused) apply(e *Engine, _ *Outcome) {
 	if r := e.cluster.RoleOf(v.Holder); r != nil {
 		e.memo.WakeAt(e.memo.Veto(r.Shape, v.Node, v.Why, v.Late, e.memo.Now()))
 		if !v.Late {
 			e.cluster.GangOf(v.Holder).Memo.Refused(v.Why.Detail)
 		}
 	}
-	return Outcome{}
 }
 
-func (v AllNodesRefused) apply(e *Engine) Outcome {
+func (v AllNodesRefused) apply(e *Engine, _ *Outcome) {
 	r := e.cluster.RoleOf(v.Holder)
 	if r == nil {
-		return Outcome{}
+		return
 	}
 	var some map[model.NodeID]bool
 	if v.Limited {
@@ -185,92 +163,79 @@ func (v AllNodesRefused) apply(e *Engine) Outcome {
 	}
 	e.memo.WakeAt(e.memo.VetoEverywhere(r.Shape, v.Why, some, e.memo.Now()))
 	e.cluster.GangOf(v.Holder).Memo.Refused(v.Why.Detail)
-	return Outcome{}
 }
 
-func (v NodeChosen) apply(e *Engine) Outcome {
+func (v NodeChosen) apply(e *Engine, out *Outcome) {
 	r, current := e.releases.Current(v.Holder, v.Ticket)
 	k := e.cluster.GangOf(v.Holder)
 	switch {
 	case !current || k == nil:
-		return Outcome{Refusal: &explain.Refusal{Code: explain.Taken}}
+		out.Refusal = &explain.Refusal{Code: explain.Taken}
 	case v.Node == r.Node.ID:
-		return Outcome{Release: r}
+		out.Release = r
 	case !r.Alone: // the others of its gang were planned with it
-		return Outcome{Refusal: &explain.Refusal{Code: explain.Neighbor}}
+		out.Refusal = &explain.Refusal{Code: explain.Neighbor}
 	case e.book.Keeps(k, v.Node):
-		return Outcome{Refusal: &explain.Refusal{Code: explain.Taken, Need: int64(e.cluster.RoleOf(v.Holder).Request.Count())}}
+		out.Refusal = &explain.Refusal{Code: explain.Taken, Need: int64(e.cluster.RoleOf(v.Holder).Request.Count())}
+	default:
+		node, grant, refusal := e.cluster.Move(k, v.Holder, v.Node)
+		if out.Refusal = refusal; refusal == nil {
+			out.Release = e.releases.Replan(v.Holder, node, grant)
+		}
 	}
-	node, grant, refusal := e.cluster.Move(k, v.Holder, v.Node)
-	if refusal != nil {
-		return Outcome{Refusal: refusal}
-	}
-	return Outcome{Release: e.releases.Replan(v.Holder, node, grant)}
 }
 
-func (v DevicesChosen) apply(e *Engine) Outcome {
+func (v DevicesChosen) apply(e *Engine, out *Outcome) {
 	r, current := e.releases.Current(v.Holder, v.Ticket)
 	k := e.cluster.GangOf(v.Holder)
 	if !current || k == nil {
-		return Outcome{Refusal: &explain.Refusal{Code: explain.Taken}}
+		out.Refusal = &explain.Refusal{Code: explain.Taken}
+		return
 	}
 	grant, refusal := e.cluster.Settle(v.Holder, r.Node, v.Claim)
-	if refusal != nil {
-		return Outcome{Refusal: refusal}
+	if out.Refusal = refusal; refusal == nil {
+		e.recount(k)
+		out.Release = e.releases.Replan(v.Holder, r.Node, grant)
 	}
-	e.recount(k)
-	return Outcome{Release: e.releases.Replan(v.Holder, r.Node, grant)}
 }
 
-func (v MemberReserved) apply(e *Engine) (out Outcome) {
+func (v MemberReserved) apply(e *Engine, out *Outcome) {
 	out.Ready, out.Others, out.OK = e.releases.Reserved(v.Holder, v.Ticket)
-	return out
 }
 
-func (v StartFailed) apply(e *Engine) Outcome {
+func (v StartFailed) apply(e *Engine, _ *Outcome) {
 	e.undo(e.releases.Fail(v.Holder, v.Ticket, v.AtFault, v.Why))
-	return Outcome{}
 }
 
-func (v Assumed) apply(e *Engine) Outcome {
+func (v Assumed) apply(e *Engine, out *Outcome) {
 	if v.Request == nil {
-		return Outcome{Err: errors.New("request: missing")}
+		out.Err = errors.New("request: missing")
+		return
 	}
 	node, grant, refusal := e.cluster.Assume(v.Holder, v.Request, v.Node)
-	if refusal != nil {
-		return Outcome{Refusal: refusal}
+	if out.Refusal = refusal; refusal == nil {
+		out.Release = Release{Holder: v.Holder, Node: node, Grant: grant}
 	}
-	return Outcome{Release: Release{Holder: v.Holder, Node: node, Grant: grant}}
 }
 
-func (v ClaimAssumed) apply(e *Engine) Outcome {
-	return Outcome{Refusal: e.cluster.AssumeChosen(v.Node, v.Claim)}
+func (v ClaimAssumed) apply(e *Engine, out *Outcome) {
+	out.Refusal = e.cluster.AssumeChosen(v.Node, v.Claim)
 }
 
-func (v Unassumed) apply(e *Engine) Outcome {
-	e.cluster.Forget(v.Holder)
-	return Outcome{}
-}
+func (v Unassumed) apply(e *Engine, _ *Outcome) { e.cluster.Forget(v.Holder) }
 
-func (v Configured) apply(e *Engine) Outcome {
+func (v Configured) apply(e *Engine, _ *Outcome) {
 	facts := e.options.Facts
 	*e.options = v.Options
 	if e.options.Facts == nil {
 		e.options.Facts = facts
 	}
 	e.options.Complete()
-	return Outcome{}
 }
 
-func (Suspended) apply(e *Engine) Outcome {
-	e.memo.Suspend()
-	return Outcome{}
-}
+func (Suspended) apply(e *Engine, _ *Outcome) { e.memo.Suspend() }
 
-func (Resumed) apply(e *Engine) Outcome {
-	e.memo.Resume()
-	return Outcome{}
-}
+func (Resumed) apply(e *Engine, _ *Outcome) { e.memo.Resume() }
 
 // recount tells queues what a gang uses and wants. One that lacks members to start keeps no
 // nodes.

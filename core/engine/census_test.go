@@ -10,10 +10,10 @@ import (
 
 	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 func open(model.NodeID) answer.Condition { return answer.Open }

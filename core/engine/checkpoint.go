@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -39,20 +40,15 @@ func (e *Engine) Checkpoint() ([]Event, bool) {
 		}
 		out = append(out, Bound{Node: node, Holders: []model.HolderID{claim.Holder}, Claims: []ledger.Claim{claim}})
 	}
-	gangs := make([]*tracked, 0, len(e.cluster.Gangs()))
-	for _, k := range e.cluster.Gangs() { // sorted below
-		gangs = append(gangs, k)
-	}
-	slices.SortFunc(gangs, func(a, b *tracked) int { return cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID)) })
-	for _, k := range gangs {
+	bySubmission := func(a, b *tracked) int { return cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID)) }
+	for _, k := range slices.SortedFunc(maps.Values(e.cluster.Gangs()), bySubmission) {
 		out = append(out, Submitted{k.Gang})
 	}
 	return append(out, FleetCounted{}, CountersRestored{Counters{e.memo.SaveCounters(), e.releases.SaveCounters()}},
 		Restored{e.Save()}, PassingRestored{e.Passing()}), true
 }
 
-func (v CountersRestored) apply(e *Engine) Outcome {
+func (v CountersRestored) apply(e *Engine, _ *Outcome) {
 	e.memo.RestoreCounters(v.Counters.Memo)
 	e.releases.RestoreCounters(v.Counters.Releases)
-	return Outcome{}
 }

@@ -42,7 +42,7 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 	e.book = reserve.New(e.cluster)
 	e.releases = release.New(e.cluster)
 	e.preemptor = preempt.New(e.cluster, e.book, e.releases)
-	e.Answers = answer.New(answer.Parts{Cluster: e.cluster, Book: e.book, Releases: e.releases, Preemptor: e.preemptor})
+	e.Answers = answer.New(e.cluster, e.book, e.releases, e.preemptor)
 	return e
 }
 

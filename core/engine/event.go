@@ -11,7 +11,7 @@ import (
 // are plain values: a run of an engine is a list of events and steps, and can be written
 // down, replayed and compared (core/replay). The engine keeps what an event refers to, so the
 // caller must not change it afterwards.
-type Event interface{ apply(*Engine) Outcome }
+type Event interface{ apply(*Engine, *Outcome) }
 
 // Outcome is what came of events. Each kind of event says which fields it sets.
 type Outcome struct {
@@ -130,10 +130,9 @@ type (
 		Ticket Ticket
 		Node   model.NodeID
 	}
-	// DevicesChosen gives a member other devices of its planned node than the plan chose: an
-	// allocator that knows more than core has chosen them. Whole devices and parts are given as
-	// Claim names them; the rest of it is ignored. Sets Release, or Refusal when others hold
-	// them; then nothing has changed.
+	// DevicesChosen gives a member the devices of its planned node that an allocator has
+	// chosen instead of the plan's: the whole devices and parts of Claim. Sets Release, or
+	// Refusal when others hold them; then nothing has changed.
 	DevicesChosen struct {
 		Holder model.HolderID
 		Ticket Ticket

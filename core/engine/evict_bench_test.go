@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // What it costs to find victims in a cluster full of small pods.

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 func urgent(id string, members, gpus int) engine.Gang {
@@ -52,7 +52,7 @@ func TestLargeGangEvictsFewest(t *testing.T) {
 	}
 }
 
-func TestNobodyIsEvictedInVain(t *testing.T) {
+func TestNoGangIsEvictedInVain(t *testing.T) {
 	w := newTest(t, 2, 4)
 	w.fill(4, 1)
 	high := simple("high", 4, 1)

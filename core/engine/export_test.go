@@ -134,20 +134,18 @@ func (e *Engine) Why(id ID) explain.Reason { return e.Reasons.Why(id) }
 func (e *Engine) Expect(id ID, r *explain.Reason) answer.Expectation {
 	return e.Reasons.Expect(id, r)
 }
-func (e *Engine) Placed(id ID) int                                     { return e.Gangs.Placed(id) }
-func (e *Engine) Gang(id ID) (Gang, bool)                              { return e.Gangs.Gang(id) }
-func (e *Engine) Of(h model.HolderID) (ID, bool)                       { return e.Gangs.Of(h) }
-func (e *Engine) NodeOf(h model.HolderID) model.NodeID                 { return e.Gangs.NodeOf(h) }
-func (e *Engine) QueueOf(h model.HolderID) string                      { return e.Gangs.QueueOf(h) }
-func (e *Engine) Size() (int, int)                                     { return e.Gangs.Size() }
-func (e *Engine) Account(id ID) (answer.Account, bool)                 { return e.Gangs.Account(id) }
-func (e *Engine) GangState(id ID) (answer.GangState, bool)             { return e.Gangs.GangState(id) }
-func (e *Engine) Reservation(id ID) (int64, []model.NodeID, bool)      { return e.Gangs.Reservation(id) }
-func (e *Engine) Freeing(id ID) bool                                   { return e.Gangs.Freeing(id) }
-func (e *Engine) KeptNodes() []model.NodeID                            { return e.Nodes.KeptNodes() }
-func (e *Engine) Held(h model.HolderID) (model.NodeID, model.Mask)     { return e.Nodes.Held(h) }
-func (e *Engine) Unfree(n model.NodeID, but model.HolderID) model.Mask { return e.Nodes.Unfree(n, but) }
-func (e *Engine) Confirmed() string                                    { return e.Nodes.Confirmed() }
+func (e *Engine) Placed(id ID) int                                 { return e.Gangs.Placed(id) }
+func (e *Engine) Gang(id ID) (Gang, bool)                          { return e.Gangs.Gang(id) }
+func (e *Engine) Of(h model.HolderID) (ID, bool)                   { return e.Gangs.Of(h) }
+func (e *Engine) NodeOf(h model.HolderID) model.NodeID             { return e.Gangs.NodeOf(h) }
+func (e *Engine) QueueOf(h model.HolderID) string                  { return e.Gangs.QueueOf(h) }
+func (e *Engine) Account(id ID) (answer.Account, bool)             { return e.Gangs.Account(id) }
+func (e *Engine) GangState(id ID) (answer.GangState, bool)         { return e.Gangs.GangState(id) }
+func (e *Engine) Reservation(id ID) (int64, []model.NodeID, bool)  { return e.Gangs.Reservation(id) }
+func (e *Engine) Freeing(id ID) bool                               { return e.Gangs.Freeing(id) }
+func (e *Engine) KeptNodes() []model.NodeID                        { return e.Nodes.KeptNodes() }
+func (e *Engine) Held(h model.HolderID) (model.NodeID, model.Mask) { return e.Nodes.Held(h) }
+func (e *Engine) Confirmed() string                                { return e.Nodes.Confirmed() }
 func (e *Engine) Fit(r *model.Request, n model.NodeID, t *answer.Trial) *explain.Refusal {
 	return e.Nodes.Fit(r, n, t)
 }
@@ -178,7 +176,7 @@ func (e *Engine) Kept() bool { return len(e.book.All())+len(e.preemptor.Save().L
 func (e *Engine) Vetoes() int { return len(e.memo.SaveVetoes()) }
 
 // Freed counts what may have given a place to a gang that had none.
-func (e *Engine) Freed() uint64 { return e.memo.Freed() }
+func (e *Engine) RoomVersion() uint64 { return e.memo.RoomVersion() }
 
 // Demand is what a gang needs now.
 func (e *Engine) Demand(id ID) *gang.Ask {
@@ -207,3 +205,7 @@ func (e *Engine) Found(h model.HolderID, node model.NodeID, since int64) {
 	}
 	e.recount(k)
 }
+
+func (e *Engine) Size() (int, int)                                     { return e.Gangs.Size() }
+func (e *Engine) Assumes(h model.HolderID) bool                        { return e.Nodes.Assumes(h) }
+func (e *Engine) Unfree(n model.NodeID, but model.HolderID) model.Mask { return e.Nodes.Unfree(n, but) }

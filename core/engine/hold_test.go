@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestConfirmedStays: what the API confirms stays until the pod is gone, whatever
@@ -84,9 +84,9 @@ func TestBoundAsPromised(t *testing.T) {
 			_, c, _ := w.l.Claim("g/000")
 			c.Assumed = false
 			node := tt.change(&c, r.Node)
-			before := w.e.Freed()
+			before := w.e.RoomVersion()
 			w.e.Bound(node, []model.HolderID{"g/000"}, []ledger.Claim{c})
-			if got := w.e.Freed() != before; got != tt.frees {
+			if got := w.e.RoomVersion() != before; got != tt.frees {
 				t.Errorf("frees %v", got)
 			}
 			if at, _ := w.l.Held("g/000"); at != node || w.e.NodeOf("g/000") != node || w.held() != 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// leaves says of gangs of one member that they are going away.
+// leaves says of gangs of one member that they terminate.
 func (w *world) leaves(ids ...string) {
 	for _, id := range ids {
 		w.e.Leaves(model.HolderID(id+"/000"), w.now+int64(time.Minute))

@@ -11,10 +11,10 @@ const maxMends = 16
 
 // mends is how far it is with making a gang's groups whole.
 type mends struct {
-	// tried are the groups tried since Version.Freed was freed; nil: all have been. fails,
+	// tried are the groups tried since RoomVersion was room; nil: all have been. fails,
 	// shortNow: one of them failed, for want of room.
 	tried           map[int]bool
-	freed           uint64
+	room            uint64
 	fails, shortNow bool
 	// short: when all had been tried, one of them needed room.
 	short bool
@@ -22,9 +22,8 @@ type mends struct {
 
 // mend makes the groups of a running gang whole that lost members, each for itself, and
 // starts those that are needed in place of others. It says whether one of them needs room.
-//
-// A step tries some of them (maxMends); the next one goes on with the others. Once all have
-// been tried, those that failed are tried again when something has changed (memo.Mending).
+// A step tries maxMends of them, the next one goes on; those that failed are tried again
+// when something has changed.
 func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 	m := e.mends[k.ID]
 	if m == nil {
@@ -35,7 +34,7 @@ func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 		return m.short
 	}
 	if m.tried == nil {
-		m.tried, m.freed, m.fails, m.shortNow = map[int]bool{}, e.memo.Freed(), false, false
+		m.tried, m.room, m.fails, m.shortNow = map[int]bool{}, e.memo.RoomVersion(), false, false
 	}
 	for n := 0; ; n++ {
 		at := slices.IndexFunc(k.UnitsToMend(), func(i int) bool { return !m.tried[i] })
@@ -57,7 +56,7 @@ func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 	}
 	m.tried, m.short = nil, m.shortNow
 	if m.fails {
-		e.memo.FailedAt(&k.Memo, memo.Mending, m.freed) // what was freed meanwhile may help the first ones
+		e.memo.FailedAt(&k.Memo, memo.Mending, m.room) // what was freed meanwhile may help the first ones
 	} else {
 		k.Memo.Succeeded(memo.Mending)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/cluster"
-	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // A pod whose queue may not use the devices that were planned for it says nothing about

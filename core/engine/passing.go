@@ -80,7 +80,7 @@ func (g *PassingGang) is() bool {
 		g.FutileAfter != 0 || g.Rekept != 0 || len(g.Tried) > 0
 }
 
-func (v PassingRestored) apply(e *Engine) Outcome {
+func (v PassingRestored) apply(e *Engine, _ *Outcome) {
 	p := &v.Passing
 	e.memo.RestoreSuspension(memo.Suspension{Until: p.SuspendedUntil, Failures: p.SuspendFailures})
 	e.book.Restore(p.Reserved)
@@ -98,5 +98,4 @@ func (v PassingRestored) apply(e *Engine) Outcome {
 		e.book.Promises.Set(k.ID, g.Promised)
 		e.preemptor.RestoreGang(k.ID, preempt.SavedGang{Evicted: g.Evicted, Kept: g.Kept, Futile: g.Futile, After: g.FutileAfter, Rekept: g.Rekept})
 	}
-	return Outcome{}
 }

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // drawReclaim is a cluster that queues use as it happened to be free, and a gang of

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // timed lets gangs run for exactly as long as they say.
@@ -43,10 +43,10 @@ func (w *timed) advance(to int64, after func()) {
 	}
 }
 
-// TestBackfillDelaysNobody: with exact runtimes, a gang starts no later than the
+// TestBackfillDelaysNoGang: with exact runtimes, a gang starts no later than the
 // first reservation it was given, whatever passes it, and whatever changes about nodes that
 // gives them no less room.
-func TestBackfillDelaysNobody(t *testing.T) {
+func TestBackfillDelaysNoGang(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
 		o.Preempt = false

@@ -8,10 +8,9 @@ import (
 )
 
 // Learned is what the engine has learned and cannot read from the cluster's objects: what
-// queues are owed, whose turn it is, and which requests come. An engine that starts anew
-// restores it and decides as this one would have. All else is found again within a minute:
-// claims and places from pods, shares from queues, vetoes, back-offs and reservations by
-// trying.
+// queues are owed, whose turn it is, and which requests come. A new engine restores it and
+// decides as this one would have. All else is found again within a minute, from objects or
+// by trying.
 type Learned struct {
 	Queues arbiter.Saved
 	Mix    planner.Mix
@@ -27,7 +26,6 @@ func (e *Engine) Save() Learned {
 // ago up to two minutes. After a longer time most jobs are others.
 const restoreGap = 10 * time.Minute
 
-func (v Restored) apply(e *Engine) Outcome {
+func (v Restored) apply(e *Engine, _ *Outcome) {
 	e.cluster.Restore(v.Learned.Queues, v.Learned.Mix, e.memo.Now(), restoreGap)
-	return Outcome{}
 }

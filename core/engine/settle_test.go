@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // released is an engine with a node of 4 GPUs and a gang of one that was promised 2 of them.
@@ -70,7 +70,7 @@ func TestSettle(t *testing.T) {
 	if _, refusal := e.Settle("p", r.Ticket+1, ledger.Claim{}); refusal == nil {
 		t.Error("a ticket that is not good was honoured")
 	}
-	if !e.Nodes.Assumes("p") || e.Nodes.Assumes("q") {
+	if !e.Assumes("p") || e.Assumes("q") {
 		t.Error("what is assumed")
 	}
 	if err := e.Nodes.Audit(); err != nil {

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // racks are nodes of 8 GPUs, so many in each rack of a zone.

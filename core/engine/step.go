@@ -123,7 +123,7 @@ func (e *Engine) start(d *Plan, now int64) {
 	// kept is, by shape, the earliest end with which only a reservation was in the way:
 	// gangs that end later are kept off the same nodes.
 	kept := map[model.GangShape]int64{}
-	pass := e.cluster.Tree().CandidatesIn(now, e.memo.Freed()+1)
+	pass := e.cluster.Tree().CandidatesIn(now, e.memo.RoomVersion()+1)
 	if !e.options.Backfill {
 		pass = e.cluster.Tree().InOrder(now)
 	}

@@ -60,25 +60,18 @@ func (o Outcome) String() string {
 }
 
 func writeEffects(b *strings.Builder, fx *Effects) {
-	for _, list := range []struct {
-		verb    string
-		members []model.HolderID
-	}{{"revoke", fx.Revoked}, {"stop", fx.Stop}} {
-		if len(list.members) > 0 {
-			fmt.Fprintf(b, "%s %s\n", list.verb, names(list.members))
+	list := func(verb string, members []model.HolderID) {
+		if len(members) > 0 {
+			fmt.Fprintf(b, "%s %s\n", verb, names(members))
 		}
 	}
+	list("revoke", fx.Revoked)
+	list("stop", fx.Stop)
 	for _, r := range fx.Released {
 		fmt.Fprintf(b, "release %s to %s, ticket %d\n", r.Holder, where(r.Node.ID, &r.Grant), r.Ticket)
 	}
-	for _, list := range []struct {
-		verb    string
-		members []model.HolderID
-	}{{"activate", fx.Activate}, {"requeue", fx.Requeue}} {
-		if len(list.members) > 0 {
-			fmt.Fprintf(b, "%s %s\n", list.verb, names(list.members))
-		}
-	}
+	list("activate", fx.Activate)
+	list("requeue", fx.Requeue)
 }
 
 // where is a node with the devices that are given there.

@@ -3,9 +3,9 @@ package engine_test
 import (
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // What runs on devices that failed, or on a node that is gone, takes nothing from those

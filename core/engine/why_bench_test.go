@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // BenchmarkWhy is what one question "why" costs at 1,000 nodes, 7,000 running pods and 5,000

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // In a large fleet victims are looked for on some racks at a time. Members of different

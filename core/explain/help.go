@@ -133,16 +133,9 @@ func (c *Case) prospect() (Help, bool) {
 	case p.Freeing:
 		return Help{Who: Passage, Text: fmt.Sprintf("Pods are being evicted on %s for it: it starts when they have terminated.", plural(len(p.Nodes), "node"))}, true
 	case p.At == 0:
-		return Help{Who: Passage, Text: fmt.Sprintf("%s kept for it: it starts when the pods that run there end. Declared runtimes (annotation tangram.dev/runtime) would tell when.", areKept(len(p.Nodes)))}, true
+		return Help{Who: Passage, Text: fmt.Sprintf("%s kept for it: it starts when the pods that run there end. Declared runtimes (annotation tangram.dev/runtime) would tell when.", counted(len(p.Nodes), "node", "is", "are"))}, true
 	}
-	return Help{Who: Passage, Text: fmt.Sprintf("%s kept for it: it is expected to start by %s.", areKept(len(p.Nodes)), startBy(p.At))}, true
-}
-
-func areKept(n int) string {
-	if n == 1 {
-		return "1 node is"
-	}
-	return fmt.Sprintf("%d nodes are", n)
+	return Help{Who: Passage, Text: fmt.Sprintf("%s kept for it: it is expected to start by %s.", counted(len(p.Nodes), "node", "is", "are"), startBy(p.At))}, true
 }
 
 // kubectl is a command on the objects of the gang's namespace.

@@ -29,19 +29,12 @@ func (i *IdleClaims) helps(c *Case) (out []Help) {
 		}
 		out = append(out, Help{
 			Who:     who,
-			Text:    fmt.Sprintf("%s held by %s that no pod uses: %s%s. Delete what is not needed.", areHeld(i.Devices), plural(i.Seen, "ResourceClaim"), strings.Join(i.Names, ", "), more),
+			Text:    fmt.Sprintf("%s held by %s that no pod uses: %s%s. Delete what is not needed.", counted(i.Devices, "GPU", "is", "are"), plural(i.Seen, "ResourceClaim"), strings.Join(i.Names, ", "), more),
 			Command: command("kubectl -n %s delete resourceclaim %s", namespace, name),
 		})
 	}
 	if i.Hidden > 0 {
-		out = append(out, Help{Who: Administrator, Text: fmt.Sprintf("%s held by %s of other namespaces that no pod uses.", areHeld(i.HiddenDevices), plural(i.Hidden, "ResourceClaim"))})
+		out = append(out, Help{Who: Administrator, Text: fmt.Sprintf("%s held by %s of other namespaces that no pod uses.", counted(i.HiddenDevices, "GPU", "is", "are"), plural(i.Hidden, "ResourceClaim"))})
 	}
 	return out
-}
-
-func areHeld(devices int) string {
-	if devices == 1 {
-		return "1 GPU is"
-	}
-	return fmt.Sprintf("%d GPUs are", devices)
 }

@@ -200,12 +200,8 @@ func (t *Tally) String() string {
 
 // String is one reason in words, with the best any of the nodes has.
 func (l Line) String() string {
-	one := l.Nodes == 1
 	verb := func(singular, plural string) string {
-		if one {
-			return fmt.Sprintf("%d %s ", l.Nodes, singular)
-		}
-		return fmt.Sprintf("%d %s ", l.Nodes, plural)
+		return fmt.Sprintf("%d %s ", l.Nodes, verb(int64(l.Nodes), singular, plural))
 	}
 	switch l.Code {
 	case Unselected:

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -26,12 +27,7 @@ func isolated(c *Case, l Line) (string, string) {
 // ofCondition says that a taint is one that Kubernetes sets and removes by itself, for what
 // a node's conditions say: taken away by hand it comes back.
 func ofCondition(taint string) bool {
-	for _, prefix := range []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"} {
-		if strings.HasPrefix(taint, prefix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(taint, "node.kubernetes.io/") || strings.HasPrefix(taint, "node.cloudprovider.kubernetes.io/")
 }
 
 // enough is the limit that would let the gang start.
@@ -107,22 +103,12 @@ func declare(c *Case, _ Line) (string, string) {
 }
 
 // have is the nodes of a line with a verb: "3 nodes have".
-func have(l Line, one, many string) string {
-	if l.Nodes == 1 {
-		return "1 node " + one
-	}
-	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
-}
+func have(l Line, one, many string) string { return counted(l.Nodes, "node", one, many) }
 
 // others says whether nodes got further than those of a line: they have what these lack, and
 // lack something else.
 func (c *Case) others(l Line) bool {
-	for _, o := range c.Reason.Nodes.Lines() {
-		if o.Code > l.Code {
-			return true
-		}
-	}
-	return c.Reason.Nodes.Fit() > 0
+	return c.Reason.Nodes.Fit() > 0 || slices.ContainsFunc(c.Reason.Nodes.Lines(), func(o Line) bool { return o.Code > l.Code })
 }
 
 // levelOf is the level that a line of WrongDomain is about, and its label: see
@@ -146,11 +132,11 @@ func verb(n int64, one, many string) string {
 func are(l Line) string { return have(l, "is", "are") }
 
 // haveNoun is a number of things with "have": "2 jobs have".
-func haveNoun(n int, what string) string {
-	if n <= 1 {
-		return "1 " + what + " has"
-	}
-	return plural(n, what) + " have"
+func haveNoun(n int, what string) string { return counted(max(1, n), what, "has", "have") }
+
+// counted is a number of things with a verb: "1 node is", "2 nodes are".
+func counted(n int, what, one, many string) string {
+	return plural(n, what) + " " + verb(int64(n), one, many)
 }
 
 // labelArgument is a label as kubectl label takes it.

@@ -3,10 +3,10 @@ package gang_test
 import (
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // Nine shares of one GPU each would fit on the devices of one node, but

@@ -150,9 +150,7 @@ func (d *Device) answered(now time.Time, m Sample) {
 	t := &d.s.Timers
 	d.lasting(now, Hot, &t.Hot, d.o.HotFor, d.hot(m.Temperature), fmt.Sprintf("%d degrees Celsius or nearly so for %s", d.o.HotCelsius, d.o.HotFor))
 	d.lasting(now, Throttled, &t.Throttled, d.o.ThrottledFor, m.HardwareThrottle, fmt.Sprintf("clocks are held down by the hardware for %s", d.o.ThrottledFor))
-	if m.Links > d.s.MostLinks {
-		d.s.MostLinks = m.Links
-	}
+	d.s.MostLinks = max(d.s.MostLinks, m.Links)
 	d.lasting(now, NVLinkDown, &t.Links, d.o.LinkFor, less(m.Links, d.s.MostLinks), fmt.Sprintf("%d of %d NVLinks are up", m.Links, d.s.MostLinks))
 	narrow := less(m.Lanes, m.MaxLanes)
 	if m.Lanes == 0 || m.MaxLanes == Unknown {

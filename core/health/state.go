@@ -22,18 +22,10 @@ const (
 func States() []State { return []State{Healthy, Suspect, Degraded, Failed} }
 
 func (s State) String() string {
-	switch s {
-	case Healthy:
-		return "Healthy"
-	case Suspect:
-		return "Suspect"
-	case Degraded:
-		return "Degraded"
-	case Failed:
-		return "Failed"
-	default:
-		return "Unknown"
+	if names := [...]string{"Healthy", "Suspect", "Degraded", "Failed"}; s >= Healthy && s <= Failed {
+		return names[s]
 	}
+	return "Unknown"
 }
 
 // Help is what would cure a device.

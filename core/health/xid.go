@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,9 +120,7 @@ func (t Table) Override(text string) error {
 		}
 		changes[code] = c
 	}
-	for code, c := range changes {
-		t[code] = c
-	}
+	maps.Copy(t, changes)
 	return nil
 }
 

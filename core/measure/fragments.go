@@ -3,12 +3,10 @@ package measure
 import "github.com/tangram-dev/tangram/core/pack"
 
 // Unusable returns the free amount of all nodes and the part of it that no request of the
-// given classes can use where it is, in thousandths of a device: on a node without the
-// CPU, memory or model that each of them needs, on a node with too few unused devices for
-// those that need several, or on a device with too little left for those that need a
-// part. A device counts as usable when one class could use it; that a request uses what
-// another needs is not fragmentation. Without classes nothing is unusable.
-// Cost: nodes times classes.
+// given classes can use where it is, in thousandths of a device: for want of CPU, memory,
+// the model, enough unused devices or enough of one device. That a request uses what
+// another needs is not fragmentation. Without classes nothing is unusable. Cost: nodes
+// times classes.
 func Unusable(nodes []pack.Shape, classes []pack.Class) (free, unusable int64) {
 	for i := range nodes {
 		n := &nodes[i]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -79,11 +80,5 @@ func ModelLabel(m model.GPUModel) string {
 	if !m.Known() {
 		return UnknownModel
 	}
-	b := []byte(m.String())
-	for i := range b {
-		if b[i] == ' ' {
-			b[i] = '-'
-		}
-	}
-	return string(b)
+	return strings.ReplaceAll(m.String(), " ", "-")
 }

@@ -1,8 +1,6 @@
 package measure
 
-import (
-	"slices"
-)
+import "slices"
 
 // Usage is what a meter has counted since it began, complete: accounts that Read has dropped
 // because no pod holds anything any more are in it.
@@ -10,26 +8,34 @@ import (
 // There may be as many past accounts as present ones; what exceeds that is summed under the
 // namespace, with Other for queue and user, and then under Other.
 func (m *Meter) Usage(now int64) []Used {
-	sums := map[Key]*Used{}
-	at := func(k Key) *Used {
-		if sums[k] == nil {
-			sums[k] = &Used{Key: k}
-		}
-		return sums[k]
-	}
-	for key, a := range m.accounts { // sorted below
+	sums := usedSums{}
+	for key, a := range m.accounts {
 		if a.holders > 0 {
 			a.settle(&m.prices, now)
 		}
-		u := at(key)
+		u := sums.at(key)
 		u.Milli = a.milli
 		u.add(Row{key, a.amount, a.unpriced, a.cost})
 	}
 	for key, r := range m.past {
-		at(key).add(*r)
+		sums.at(key).add(*r)
 	}
-	out := make([]Used, 0, len(sums))
-	for _, u := range sums {
+	return sums.sorted()
+}
+
+// usedSums are sums under way.
+type usedSums map[Key]*Used
+
+func (s usedSums) at(k Key) *Used {
+	if s[k] == nil {
+		s[k] = &Used{Row: Row{Key: k}}
+	}
+	return s[k]
+}
+
+func (s usedSums) sorted() []Used {
+	out := make([]Used, 0, len(s))
+	for _, u := range s { // sorted below
 		out = append(out, *u)
 	}
 	slices.SortFunc(out, func(a, b Used) int { return a.Key.compare(b.Key) })
@@ -41,13 +47,12 @@ func (m *Meter) Since() int64 { return m.since }
 
 // Used is a row with what is held now, in thousandths of a device.
 type Used struct {
-	Key
-	Milli                  int64
-	Amount, Unpriced, Cost int64
+	Row
+	Milli int64
 }
 
-func (u *Used) add(r Row) {
-	u.Amount, u.Unpriced, u.Cost = add(u.Amount, r.Amount), add(u.Unpriced, r.Unpriced), add(u.Cost, r.Cost)
+func (r *Row) add(o Row) {
+	r.Amount, r.Unpriced, r.Cost = add(r.Amount, o.Amount), add(r.Unpriced, o.Unpriced), add(r.Cost, o.Cost)
 }
 
 // keep adds an account that is dropped to those of the past.
@@ -67,7 +72,7 @@ func (m *Meter) keep(key Key, a *account) {
 		default:
 			continue
 		}
-		old.Amount, old.Unpriced, old.Cost = add(old.Amount, a.amount), add(old.Unpriced, a.unpriced), add(old.Cost, a.cost)
+		old.add(Row{k, a.amount, a.unpriced, a.cost})
 		return
 	}
 }
@@ -75,24 +80,16 @@ func (m *Meter) keep(key Key, a *account) {
 // Sum adds rows up by the columns that are true in by; others are left empty. Rows that
 // visible refuses are added to hidden instead.
 func Sum(rows []Used, by Columns, visible func(namespace string) bool) (items []Used, hidden Used) {
-	sums := map[Key]*Used{}
+	sums := usedSums{}
 	for _, r := range rows {
 		u := &hidden
 		if visible(r.Namespace) {
-			k := by.of(r.Key)
-			if sums[k] == nil {
-				sums[k] = &Used{Key: k}
-			}
-			u = sums[k]
+			u = sums.at(by.of(r.Key))
 		}
 		u.Milli = add(u.Milli, r.Milli)
-		u.add(Row{r.Key, r.Amount, r.Unpriced, r.Cost})
+		u.add(r.Row)
 	}
-	for _, u := range sums { // sorted below
-		items = append(items, *u)
-	}
-	slices.SortFunc(items, func(a, b Used) int { return a.Key.compare(b.Key) })
-	return items, hidden
+	return sums.sorted(), hidden
 }
 
 // Columns are those of Key that sums are told apart by.

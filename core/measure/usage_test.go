@@ -24,7 +24,8 @@ func TestUsageKeepsThePast(t *testing.T) {
 	}
 	m.Set("b", ada, []measure.Hold{{Model: gpu("A100"), Milli: 500}}, 10*hour)
 	want := []measure.Used{{
-		Key: measure.Key{Queue: "research", Namespace: "ml", User: "ada", Model: "a100"}, Milli: 500, Amount: 2500 * hour, Cost: 65_000_000 * 5 / 2,
+		Row:   measure.Row{Key: measure.Key{Queue: "research", Namespace: "ml", User: "ada", Model: "a100"}, Amount: 2500 * hour, Cost: 65_000_000 * 5 / 2},
+		Milli: 500,
 	}}
 	if diff := cmp.Diff(want, m.Usage(11*hour)); diff != "" {
 		t.Errorf("usage: %s", diff)

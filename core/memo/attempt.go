@@ -27,9 +27,9 @@ const (
 
 // retryRule says after what a failed attempt is worth another try.
 type retryRule struct {
-	// freed: once something was freed anywhere, or the pause is over if there is one.
-	// moved: once reservations or the fleet changed.
-	freed, moved bool
+	// onRoom: once RoomVersion is another one, or the pause is over if there is one.
+	// onLayout: once LayoutVersion is.
+	onRoom, onLayout bool
 	// pause is how many steps pass, doubled with every failure in a row up to most.
 	pause, most uint64
 }
@@ -48,20 +48,20 @@ const mendPause = 16
 
 // retryRules has one rule per attempt.
 var retryRules = [attempts]retryRule{
-	Growing:        {freed: true},
-	Mending:        {freed: true, pause: mendPause, most: mendPause},
-	Inheriting:     {freed: true},
+	Growing:        {onRoom: true},
+	Mending:        {onRoom: true, pause: mendPause, most: mendPause},
+	Inheriting:     {onRoom: true},
 	Evicting:       {pause: 1, most: maxPause},
 	Reserving:      {pause: ReservePause, most: ReservePause},
 	ReservingEarly: {pause: ReservePause, most: ReservePause},
-	ReservingAny:   {moved: true},
+	ReservingAny:   {onLayout: true},
 	Keeping:        {pause: maxPause, most: maxPause},
 }
 
 // failure is the last failure of one attempt. The zero value is none.
 type failure struct {
 	failed       bool
-	freed, moved uint64
+	room, layout uint64 // versions at which it failed
 	until, pause uint64 // in steps
 }
 
@@ -71,23 +71,23 @@ func (m *Memo) WorthTrying(g *Gang, a Attempt) bool {
 	switch {
 	case !f.failed:
 		return true
-	case rule.freed:
-		return f.freed != m.freed || rule.pause > 0 && m.steps >= f.until
-	case rule.moved:
-		return f.moved != m.moved
+	case rule.onRoom:
+		return f.room != m.room || rule.pause > 0 && m.steps >= f.until
+	case rule.onLayout:
+		return f.layout != m.layout
 	}
 	return m.steps >= f.until
 }
 
 // Failed notes that an attempt for a gang failed now.
-func (m *Memo) Failed(g *Gang, a Attempt) { m.FailedAt(g, a, m.freed) }
+func (m *Memo) Failed(g *Gang, a Attempt) { m.FailedAt(g, a, m.room) }
 
-// FailedAt notes that an attempt for a gang failed, which began when Freed was as given:
-// what was freed since makes it worth another try.
-func (m *Memo) FailedAt(g *Gang, a Attempt, freed uint64) {
+// FailedAt notes that an attempt for a gang failed, which began at a RoomVersion: room
+// that came since makes it worth another try.
+func (m *Memo) FailedAt(g *Gang, a Attempt, room uint64) {
 	f, rule := &g.tries[a], &retryRules[a]
 	pause := min(max(rule.pause, 2*f.pause), rule.most)
-	*f = failure{failed: true, freed: freed, moved: m.moved, until: m.steps + pause, pause: pause}
+	*f = failure{failed: true, room: room, layout: m.layout, until: m.steps + pause, pause: pause}
 }
 
 // Succeeded forgets the failures of an attempt.

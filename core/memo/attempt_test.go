@@ -8,21 +8,21 @@ import (
 // TestRetryRules: after what a failed attempt is worth another try, attempt by attempt.
 func TestRetryRules(t *testing.T) {
 	none := func(*Memo) {}
-	freed := func(e *Memo) { e.freed++ }
-	moved := func(e *Memo) { e.moved++ }
+	room := func(e *Memo) { e.room++ }
+	layout := func(e *Memo) { e.layout++ }
 	step := func(n uint64) func(*Memo) { return func(e *Memo) { e.steps += n } }
 	for name, tt := range map[string]struct {
 		attempt Attempt
 		no, yes []func(*Memo)
 	}{
-		"growing":        {Growing, []func(*Memo){none, moved, step(1000)}, []func(*Memo){freed}},
-		"mending":        {Mending, []func(*Memo){none, moved, step(15)}, []func(*Memo){freed, step(16)}},
-		"inheriting":     {Inheriting, []func(*Memo){none, moved, step(1000)}, []func(*Memo){freed}},
-		"evicting":       {Evicting, []func(*Memo){none, freed, moved}, []func(*Memo){step(1)}},
-		"reserving":      {Reserving, []func(*Memo){none, freed, moved, step(15)}, []func(*Memo){step(16)}},
-		"reservingEarly": {ReservingEarly, []func(*Memo){none, freed, moved, step(15)}, []func(*Memo){step(16)}},
-		"reservingAny":   {ReservingAny, []func(*Memo){none, freed, step(1000)}, []func(*Memo){moved}},
-		"keeping":        {Keeping, []func(*Memo){none, freed, moved, step(63)}, []func(*Memo){step(64)}},
+		"growing":        {Growing, []func(*Memo){none, layout, step(1000)}, []func(*Memo){room}},
+		"mending":        {Mending, []func(*Memo){none, layout, step(15)}, []func(*Memo){room, step(16)}},
+		"inheriting":     {Inheriting, []func(*Memo){none, layout, step(1000)}, []func(*Memo){room}},
+		"evicting":       {Evicting, []func(*Memo){none, room, layout}, []func(*Memo){step(1)}},
+		"reserving":      {Reserving, []func(*Memo){none, room, layout, step(15)}, []func(*Memo){step(16)}},
+		"reservingEarly": {ReservingEarly, []func(*Memo){none, room, layout, step(15)}, []func(*Memo){step(16)}},
+		"reservingAny":   {ReservingAny, []func(*Memo){none, room, step(1000)}, []func(*Memo){layout}},
+		"keeping":        {Keeping, []func(*Memo){none, room, layout, step(63)}, []func(*Memo){step(64)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if k := (&Gang{}); !new(Memo).WorthTrying(k, tt.attempt) {
@@ -73,7 +73,7 @@ func TestRetryPauses(t *testing.T) {
 		t.Errorf("after a success %v", got)
 	}
 	for a := range attempts {
-		if r := retryRules[a]; !r.freed && !r.moved && r.pause == 0 {
+		if r := retryRules[a]; !r.onRoom && !r.onLayout && r.pause == 0 {
 			t.Errorf("attempt %d has no rule", a)
 		}
 	}

@@ -11,7 +11,7 @@
 //
 // It knows nothing of nodes, devices or queues; the parts above it ask and tell.
 //
-// Invariants (Verify): the timers are a heap; every veto of a node is found by that node and
+// Invariants (Verify): the timers are sorted; every veto of a node is found by that node and
 // by its shape; no veto is empty.
 //
 // Read version.go, gang.go and attempt.go (per gang), veto.go (per node and shape), fate.go

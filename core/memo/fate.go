@@ -15,22 +15,22 @@ const MaxFates = 16384
 // only, whatever was freed meanwhile.
 type Fates struct {
 	version *Version
-	full    map[model.GangShape]verdict
+	full    map[model.GangShape]noPlace
 	// round numbers the passes over all waiting gangs; unfinished: the last step ended
 	// before its round did.
 	round      uint64
 	unfinished bool
-	// nevers are why shapes can never fit, nil of those that can, as of a version of the
+	// impossible is why shapes can never fit, nil of those that can, as of a version of the
 	// fleet.
-	nevers map[model.GangShape]*explain.Reason
-	fleet  uint64
+	impossible map[model.GangShape]*explain.Reason
+	fleet      uint64
 }
 
-// verdict is that a gang shape has no place: as of a value of Version.Freed, found in a round.
-type verdict struct{ freed, round uint64 }
+// noPlace is that a gang shape has no place: as of a RoomVersion, found in a round.
+type noPlace struct{ room, round uint64 }
 
 func newFates(v *Version) Fates {
-	return Fates{version: v, full: map[model.GangShape]verdict{}, nevers: map[model.GangShape]*explain.Reason{}}
+	return Fates{version: v, full: map[model.GangShape]noPlace{}, impossible: map[model.GangShape]*explain.Reason{}}
 }
 
 // BeginRound begins a round, or goes on with one that is not finished.
@@ -47,7 +47,7 @@ func (f *Fates) Interrupt() { f.unfinished = true }
 // Unfinished says whether the last step ended before its round did.
 func (f *Fates) Unfinished() bool { return f.unfinished }
 
-// EndRound forgets verdicts when they are many and the round is finished.
+// EndRound forgets which shapes have no place when they are many and the round is finished.
 func (f *Fates) EndRound() {
 	if len(f.full) > MaxFates && !f.unfinished {
 		clear(f.full)
@@ -62,36 +62,36 @@ func (f *Fates) Offer(g *Gang) { g.offered = f.round }
 
 // Full says whether a shape has no place as of now, or was found to have none in this round.
 func (f *Fates) Full(s model.GangShape) bool {
-	v, known := f.full[s]
-	return known && (v.freed == f.version.freed || v.round == f.round)
+	x, known := f.full[s]
+	return known && (x.room == f.version.room || x.round == f.round)
 }
 
 // FullNow says whether a shape has no place as of now.
 func (f *Fates) FullNow(s model.GangShape) bool {
-	v, known := f.full[s]
-	return known && v.freed == f.version.freed
+	x, known := f.full[s]
+	return known && x.room == f.version.room
 }
 
 // TriedInRound says whether a shape was found to have no place in this round.
 func (f *Fates) TriedInRound(s model.GangShape) bool { return f.full[s].round == f.round }
 
 // SetFull notes that a shape has no place.
-func (f *Fates) SetFull(s model.GangShape) { f.full[s] = verdict{f.version.freed, f.round} }
+func (f *Fates) SetFull(s model.GangShape) { f.full[s] = noPlace{f.version.room, f.round} }
 
 // Never is why a shape can never fit the fleet of a version, found by find once.
 func (f *Fates) Never(s model.GangShape, fleet uint64, find func() *explain.Reason) *explain.Reason {
-	if fleet != f.fleet || len(f.nevers) > MaxFates {
+	if fleet != f.fleet || len(f.impossible) > MaxFates {
 		f.fleet = fleet
-		clear(f.nevers)
+		clear(f.impossible)
 	}
-	r, known := f.nevers[s]
+	r, known := f.impossible[s]
 	if !known {
 		r = find()
-		f.nevers[s] = r
+		f.impossible[s] = r
 	}
 	return r
 }
 
-// ForgetNevers makes fates that nothing could cure be found anew: rules have changed that
-// core does not know.
-func (f *Fates) ForgetNevers() { clear(f.nevers) }
+// ForgetImpossible makes Never find its reasons anew: rules have changed that core does not
+// know.
+func (f *Fates) ForgetImpossible() { clear(f.impossible) }

@@ -5,8 +5,10 @@ type Memo struct {
 	Version
 	Vetoes
 	Fates
-	timers     timers
-	suspension suspension
+	// timers are moments at which time alone changes what can be started, sorted: vetoes and
+	// pauses that end.
+	timers     []int64
+	suspension Suspension
 	timing     *Timing
 	// steps counts steps, now is the time of the last event or step.
 	steps uint64

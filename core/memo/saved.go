@@ -8,12 +8,6 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Suspension is that starts cannot be carried out, as a copy of an engine needs it.
-type Suspension struct {
-	Until    int64
-	Failures int
-}
-
 // SavedVeto is that a node, or every one but some when Node is empty, refused a shape.
 type SavedVeto struct {
 	Shape   model.Shape     `json:"shape"`
@@ -45,12 +39,10 @@ type SavedGang struct {
 }
 
 // SaveSuspension returns a copy.
-func (m *Memo) SaveSuspension() Suspension {
-	return Suspension{m.suspension.until, m.suspension.failures}
-}
+func (m *Memo) SaveSuspension() Suspension { return m.suspension }
 
 // RestoreSuspension replaces the suspension.
-func (m *Memo) RestoreSuspension(s Suspension) { m.suspension = suspension{s.Until, s.Failures} }
+func (m *Memo) RestoreSuspension(s Suspension) { m.suspension = s }
 
 // SaveVetoes returns a copy, sorted.
 func (v *Vetoes) SaveVetoes() (out []SavedVeto) {
@@ -94,7 +86,7 @@ func (m *Memo) SaveGang(g *Gang) SavedGang {
 	out := SavedGang{RestUntil: g.restUntil, Failures: g.failures, LastRefusal: g.lastRefusal}
 	for a, x := range g.tries {
 		if x.failed {
-			tried := SavedAttempt{Attempt: uint8(a), Pause: x.pause, Freed: x.freed != m.freed, Changed: x.moved != m.moved}
+			tried := SavedAttempt{Attempt: uint8(a), Pause: x.pause, Freed: x.room != m.room, Changed: x.layout != m.layout}
 			if x.until > m.steps {
 				tried.Steps = x.until - m.steps
 			}
@@ -114,12 +106,12 @@ func (m *Memo) RestoreGang(g *Gang, s SavedGang) {
 		if int(t.Attempt) >= len(g.tries) {
 			continue
 		}
-		f := failure{failed: true, freed: m.freed, moved: m.moved, until: m.steps + t.Steps, pause: t.Pause}
+		f := failure{failed: true, room: m.room, layout: m.layout, until: m.steps + t.Steps, pause: t.Pause}
 		if t.Freed {
-			f.freed--
+			f.room--
 		}
 		if t.Changed {
-			f.moved--
+			f.layout--
 		}
 		g.tries[t.Attempt] = f
 	}
@@ -133,10 +125,10 @@ type SavedCounters struct {
 
 // SaveCounters returns a copy.
 func (m *Memo) SaveCounters() SavedCounters {
-	return SavedCounters{m.steps, slices.Sorted(slices.Values(m.timers))}
+	return SavedCounters{m.steps, slices.Clone(m.timers)}
 }
 
 // RestoreCounters replaces the counters; pauses in steps go on from there.
 func (m *Memo) RestoreCounters(s SavedCounters) {
-	m.steps, m.timers = s.Steps, slices.Sorted(slices.Values(s.Timers)) // a sorted list is a heap
+	m.steps, m.timers = s.Steps, slices.Sorted(slices.Values(s.Timers))
 }

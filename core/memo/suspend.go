@@ -1,28 +1,28 @@
 package memo
 
-// suspension is that no start can be carried out: the API server cannot be written to.
-type suspension struct {
-	until    int64
-	failures int
+// Suspension is that no start can be carried out: the API server cannot be written to.
+type Suspension struct {
+	Until    int64
+	Failures int
 }
 
 // Suspend notes that starts cannot be carried out now: none is decided for a while, longer
 // each time.
 func (m *Memo) Suspend() {
 	s := &m.suspension
-	if m.now < s.until {
+	if m.now < s.Until {
 		return // many starts fail for one cause
 	}
-	s.until = Later(m.now, m.timing.Suspend.After(s.failures))
-	s.failures++
-	m.WakeAt(s.until)
+	s.Until = Later(m.now, m.timing.Suspend.After(s.Failures))
+	s.Failures++
+	m.WakeAt(s.Until)
 }
 
 // Resume notes that a start was carried out.
-func (m *Memo) Resume() { m.suspension = suspension{} }
+func (m *Memo) Resume() { m.suspension = Suspension{} }
 
 // Suspended says whether no starts are decided now, or not long ago.
-func (m *Memo) Suspended() bool { return m.suspension.failures > 0 }
+func (m *Memo) Suspended() bool { return m.suspension.Failures > 0 }
 
 // Halted says whether no start is to be decided now.
-func (m *Memo) Halted() bool { return m.now < m.suspension.until }
+func (m *Memo) Halted() bool { return m.now < m.suspension.Until }

@@ -5,10 +5,9 @@ import "time"
 // Timing is how long the engine waits: timeouts, pauses and back-offs. Search limits are
 // counted steps and not here.
 type Timing struct {
-	// NudgeAfter is how long a released member may take to come to its scheduling cycle
-	// before it is activated again. It takes milliseconds unless kube-scheduler's queue
-	// has lost it, or another plugin keeps it out. Nudges is after how many of these it is
-	// taken for lost.
+	// NudgeAfter is after how long a released member is activated again whose scheduling
+	// cycle has not come: kube-scheduler's queue has lost it, or a plugin keeps it out.
+	// After so many Nudges it is taken for lost.
 	NudgeAfter time.Duration
 	Nudges     int
 	// BindTries is how often a member of a gang may fail to be bound before it loses its
@@ -24,9 +23,8 @@ type Timing struct {
 	// Suspend is for all starts, when the API server cannot be written to.
 	Suspend Backoff
 	// Hold is how long nodes are kept for a gang while victims leave: longer than any
-	// sensible grace period. LastWait is how long they still are once the last victim is
-	// gone: then the gang should start at once, and if it cannot, the nodes are not what it
-	// needs any more.
+	// sensible grace period. LastWait is how long once the last victim is gone: the gang
+	// should start at once.
 	Hold, LastWait time.Duration
 	// Spared is how long a pod is left alone that could not be evicted.
 	Spared time.Duration

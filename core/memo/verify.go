@@ -1,13 +1,15 @@
 package memo
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // Verify checks what the doc comment of the package promises. Cost: timers and vetoes.
 func (m *Memo) Verify() error {
-	for i := range m.timers {
-		if parent := (i - 1) / 2; i > 0 && m.timers[parent] > m.timers[i] {
-			return fmt.Errorf("timers are no heap at %d", i)
-		}
+	if !slices.IsSorted(m.timers) {
+		return errors.New("timers are not sorted")
 	}
 	listed := 0
 	for s, sv := range m.Vetoes.shapes {

@@ -28,40 +28,38 @@ const (
 	causes
 )
 
-// effects says of each cause whether it may give a place to a gang that had none (frees) and
-// whether it changes reservations or the fleet (moves).
-var effects = [causes]struct{ frees, moves bool }{
-	ClaimEnded:       {frees: true},
-	ClaimMoved:       {frees: true},
-	CompanyCame:      {frees: true},
-	GangChanged:      {frees: true},
-	FleetChanged:     {frees: true, moves: true},
-	FleetCounted:     {frees: true},
-	RulesChanged:     {frees: true},
-	TimeCame:         {frees: true},
-	ReservationMade:  {moves: true},
-	ReservationEnded: {frees: true, moves: true},
+// effects says of each cause whether it may give a place to a gang that had none (room) and
+// whether it changes reservations or the fleet (layout).
+var effects = [causes]struct{ room, layout bool }{
+	ClaimEnded:       {room: true},
+	ClaimMoved:       {room: true},
+	CompanyCame:      {room: true},
+	GangChanged:      {room: true},
+	FleetChanged:     {room: true, layout: true},
+	FleetCounted:     {room: true},
+	RulesChanged:     {room: true},
+	TimeCame:         {room: true},
+	ReservationMade:  {layout: true},
+	ReservationEnded: {room: true, layout: true},
 }
 
 // Version counts what has changed. What was found to fail is worth another try when the
 // count that it depends on is another one.
-type Version struct {
-	freed, moved uint64
-}
+type Version struct{ room, layout uint64 }
 
 // Note counts a change. The part that makes the change calls it, so that no caller of that
 // part can forget it.
 func (v *Version) Note(c Cause) {
-	if effects[c].frees {
-		v.freed++
+	if effects[c].room {
+		v.room++
 	}
-	if effects[c].moves {
-		v.moved++
+	if effects[c].layout {
+		v.layout++
 	}
 }
 
-// Freed counts what may give a place to a gang that had none.
-func (v *Version) Freed() uint64 { return v.freed }
+// RoomVersion counts what may give a place to a gang that had none.
+func (v *Version) RoomVersion() uint64 { return v.room }
 
-// Moved counts changes of reservations and of the fleet.
-func (v *Version) Moved() uint64 { return v.moved }
+// LayoutVersion counts changes of reservations and of the fleet.
+func (v *Version) LayoutVersion() uint64 { return v.layout }

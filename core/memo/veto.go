@@ -5,13 +5,11 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Vetoes are nodes that kube-scheduler's filters refused for a shape although a plan
-// wanted them: what core cannot know must not be planned again at once. A veto holds
-// until the node changes or for a while, whatever comes first. The first one is short,
-// each further one twice as long, until the node takes a pod of the shape. While
-// kube-scheduler has only not heard yet what the ledger has (a pod that ended), it is
-// not counted. Vetoes are per shape, and shapes are per namespace, so what one tenant's
-// pods are refused does not keep another's off.
+// Vetoes are nodes that kube-scheduler's filters refused for a shape although a plan wanted
+// them. A veto holds until the node changes or for a while, which doubles each time until
+// the node takes a pod of the shape; a refusal for a pod that has ended, of which
+// kube-scheduler has not heard yet, is not counted. Shapes are per namespace, so what one
+// tenant's pods are refused does not keep another's off.
 type Vetoes struct {
 	shapes map[model.Shape]*shapeVetoes
 	// timing says how long vetoes hold; the number of strikes is remembered as long again as

@@ -89,33 +89,32 @@ var catalog = []entry{
 
 // kind is the part of a profile all models of a family share.
 type kind struct {
-	at         int // position in entry.gb
-	id         int
-	compute    int
-	size       int
-	starts     []int
-	suffix     string
-	hasEngines bool
+	at, id, compute, size int // at: position in entry.gb
+	starts                []int
+	suffix                string
 }
+
+// media is the suffix of profiles with the media engines.
+const media = "+me"
 
 // eightSlices is the shape of A100 and everything after it but the RTX PRO.
 var eightSlices = []kind{
-	{0, 19, 1, 1, []int{0, 1, 2, 3, 4, 5, 6}, "", false},
-	{0, 20, 1, 1, []int{0, 1, 2, 3, 4, 5, 6}, "+me", true},
-	{1, 15, 1, 2, []int{0, 2, 4, 6}, "", false},
-	{2, 14, 2, 2, []int{0, 2, 4}, "", false},
-	{3, 9, 3, 4, []int{0, 4}, "", false},
-	{4, 5, 4, 4, []int{0}, "", false},
-	{5, 0, 7, 8, []int{0}, "", false},
+	{0, 19, 1, 1, []int{0, 1, 2, 3, 4, 5, 6}, ""},
+	{0, 20, 1, 1, []int{0, 1, 2, 3, 4, 5, 6}, media},
+	{1, 15, 1, 2, []int{0, 2, 4, 6}, ""},
+	{2, 14, 2, 2, []int{0, 2, 4}, ""},
+	{3, 9, 3, 4, []int{0, 4}, ""},
+	{4, 5, 4, 4, []int{0}, ""},
+	{5, 0, 7, 8, []int{0}, ""},
 }
 
 // fourSlices is the shape of A30 and RTX PRO 6000.
 var fourSlices = []kind{
-	{0, 14, 1, 1, []int{0, 1, 2, 3}, "", false},
-	{0, 21, 1, 1, []int{0, 1, 2, 3}, "+me", true},
-	{1, 5, 2, 2, []int{0, 2}, "", false},
-	{1, 6, 2, 2, []int{0, 2}, "+me", true},
-	{2, 0, 4, 4, []int{0}, "", false},
+	{0, 14, 1, 1, []int{0, 1, 2, 3}, ""},
+	{0, 21, 1, 1, []int{0, 1, 2, 3}, media},
+	{1, 5, 2, 2, []int{0, 2}, ""},
+	{1, 6, 2, 2, []int{0, 2}, media},
+	{2, 0, 4, 4, []int{0}, ""},
 }
 
 func (e entry) profiles() []Profile {
@@ -131,7 +130,7 @@ func (e entry) profiles() []Profile {
 		}
 		out = append(out, Profile{
 			ID: k.id, Name: fmt.Sprintf("%dg.%dgb%s", k.compute, e.gb[k.at], k.suffix), Memory: memory,
-			Compute: k.compute, Size: k.size, Starts: k.starts, Media: k.hasEngines,
+			Compute: k.compute, Size: k.size, Starts: k.starts, Media: k.suffix == media,
 		})
 	}
 	return out

@@ -3,6 +3,8 @@ package mig
 import (
 	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -150,11 +152,7 @@ func (g *Geometry) Place(s State, profile int) int {
 func (g *Geometry) Take(s State, profile, start int) (State, bool) {
 	p := &g.profiles[profile]
 	iv := interval(p, start)
-	legal := false
-	for _, a := range p.Starts {
-		legal = legal || a == start
-	}
-	if !legal || s.Used&iv != 0 || p.Media && s.Media {
+	if !slices.Contains(p.Starts, start) || s.Used&iv != 0 || p.Media && s.Media {
 		return s, false
 	}
 	return State{Used: s.Used | iv, Media: s.Media || p.Media}, true
@@ -186,11 +184,5 @@ func (g *Geometry) Free(s State) int { return g.slices - bits.OnesCount8(uint8(s
 
 // resourceName spells a profile as Kubernetes resources do.
 func resourceName(profile string) string {
-	out := []byte(profile)
-	for i := range out {
-		if out[i] == '+' {
-			out[i] = '.'
-		}
-	}
-	return string(out)
+	return strings.ReplaceAll(profile, "+", ".")
 }

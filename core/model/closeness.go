@@ -54,30 +54,16 @@ const (
 
 // String is kubelet's name of the policy.
 func (p NUMAPolicy) String() string {
-	switch p {
-	case FewestNUMA:
-		return "restricted"
-	case OneNUMA:
-		return "single-numa-node"
+	if names := [...]string{"none", "restricted", "single-numa-node"}; p <= OneNUMA {
+		return names[p]
 	}
 	return "none"
 }
 
 // String is the class as nvidia-smi and GPUNodes spell it.
 func (c LinkClass) String() string {
-	switch c {
-	case NVSwitch:
-		return "NVSwitch"
-	case NVLink:
-		return "NVLink"
-	case PIX:
-		return "PIX"
-	case PXB:
-		return "PXB"
-	case PHB:
-		return "PHB"
-	case NODE:
-		return "NODE"
+	if names := [...]string{"SYS", "NODE", "PHB", "PXB", "PIX", "NVLink", "NVSwitch"}; int(c) < len(names) {
+		return names[c]
 	}
 	return "SYS"
 }

@@ -1,13 +1,10 @@
 package model
 
-// KindKey is equal exactly for nodes of one kind: nodes that, without holders, give
-// equal answers to every request that names no device by UUID. It leaves out the ID and
-// the devices' UUIDs, which are unique to each node; Host and Extras, which are
-// compared node by node; and which domains a node is in, because a request of one
-// holder only asks whether there is a domain at a level.
-//
-// A test goes through every field of Node and of what it contains, and fails for one
-// that is neither part of the key nor named there as left out.
+// KindKey is equal exactly for nodes of one kind: nodes that, without holders, give equal
+// answers to every request that names no device by UUID. It leaves out the ID and UUIDs;
+// Host and Extras, which are compared node by node; and which domains a node is in: a
+// request only asks whether there is one at a level. A test fails for a field that is
+// neither part of the key nor named there as left out.
 func (n *Node) KindKey() string {
 	k := make(key, 0, 64+48*len(n.Devices))
 	k.number(int64(len(n.Devices)))

@@ -14,11 +14,8 @@ const (
 
 // String is the placement's name in annotations and configuration.
 func (p Placement) String() string {
-	switch p {
-	case Binpack:
-		return "binpack"
-	case Spread:
-		return "spread"
+	if names := [...]string{"auto", "binpack", "spread"}; p <= Spread {
+		return names[p]
 	}
 	return "auto"
 }

@@ -128,10 +128,10 @@ func (r *Request) Count() int {
 // devices all it counts, of shares what its largest container asks for; slices may
 // all be of one.
 func (r *Request) Distinct() int {
-	if r.Kind() == Whole {
+	switch r.Kind() {
+	case Whole:
 		return r.Count()
-	}
-	if r.Kind() == Slice {
+	case Slice:
 		return 1
 	}
 	most := 0
@@ -202,10 +202,10 @@ func (r *Request) Validate() error {
 			return fmt.Errorf("affinity[%d].%w", i, err)
 		}
 	}
-	if r.Require.Link > NVSwitch {
+	switch {
+	case r.Require.Link > NVSwitch:
 		return fmt.Errorf("require.link: %d is not a class", r.Require.Link)
-	}
-	if r.Prefer.Link > NVSwitch {
+	case r.Prefer.Link > NVSwitch:
 		return fmt.Errorf("prefer.link: %d is not a class", r.Prefer.Link)
 	}
 	return nil

@@ -1,20 +1,18 @@
 package model
 
-// FitKey is equal exactly for requests to which every node gives equal answers: the
-// same devices, or the same refusal (place.Fit, ledger.View.Covers).
+import "slices"
+
+// FitKey is equal exactly for requests to which every node gives equal answers: the same
+// devices, or the same refusal (place.Fit, ledger.View.Covers).
 //
 // Labels are part of it only beside affinity rules, because a request may match its own
-// rule. Anti-affinity rules of present holders (ledger.KeptApart) can make labels
-// matter as well: when KeptApart is true of a request's labels, an answer depends on them
-// too, and must be neither stored nor looked up under FitKey alone. These rules change with
-// the holders, so KeptApart is asked each time.
+// rule. When ledger.KeptApart is true of a request's labels, an answer depends on them too,
+// and must be neither stored nor looked up under FitKey alone; that changes with the
+// holders.
 //
-// It leaves out what only decides between nodes that can all take the request
-// (RankKey), and what no placement decision reads: Priority, and the containers' names
-// and resources, which are passed on to the record.
-//
-// A test goes through every field of Request and of what it contains, and fails for one
-// that is in none of the keys and not named there as left out.
+// It leaves out what only decides between nodes that can all take the request (RankKey),
+// and what no placement reads: Priority, and the containers' names and resources. A test
+// fails for a field that is in none of the keys and not named there as left out.
 func (r *Request) FitKey() string {
 	k := make(key, 0, 256)
 	k.text(string(r.Vendor))
@@ -61,11 +59,8 @@ func (r *Request) FitKey() string {
 
 // ownLabels are the labels that rules can match: all but the group's.
 func (r *Request) ownLabels() []Label {
-	for i, l := range r.Labels {
-		if l.Scope == groupScope {
-			out := append([]Label{}, r.Labels[:i]...)
-			return append(out, r.Labels[i+1:]...)
-		}
+	if i := slices.IndexFunc(r.Labels, func(l Label) bool { return l.Scope == groupScope }); i >= 0 {
+		return slices.Concat(r.Labels[:i], r.Labels[i+1:])
 	}
 	return r.Labels
 }

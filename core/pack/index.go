@@ -154,6 +154,10 @@ func (x *Index) Ratings() uint64 { return x.ratings }
 func (x *Index) Refresh() {
 	x.epoch++
 	x.policy.Reset(x.fleet())
+	x.enterAll()
+}
+
+func (x *Index) enterAll() {
 	for i := range x.nodes {
 		if x.gates[i].present {
 			x.policy.Enter(&x.nodes[i])
@@ -186,11 +190,7 @@ func (x *Index) Restore(s Saved) {
 	}
 	x.epoch++
 	p.restore(s, x.fleet())
-	for i := range x.nodes {
-		if x.gates[i].present {
-			p.Enter(&x.nodes[i])
-		}
-	}
+	x.enterAll()
 }
 
 // fleet counts the nodes by capacity, in order.

@@ -108,10 +108,10 @@ const MaxCount = 1 << 50
 
 // Validate names the field that makes no valid state.
 func (s *Saved) Validate() error {
-	if s.Arrivals < 0 || s.Arrivals > MaxCount {
+	switch {
+	case s.Arrivals < 0 || s.Arrivals > MaxCount:
 		return fmt.Errorf("arrivals: %d, must be 0 to %d", s.Arrivals, int64(MaxCount))
-	}
-	if s.Next < 0 || s.Next > MaxCount {
+	case s.Next < 0 || s.Next > MaxCount:
 		return fmt.Errorf("next: %d, must be 0 to %d", s.Next, int64(MaxCount))
 	}
 	for i, c := range s.Classes {

@@ -146,12 +146,9 @@ func (p *Potential) Rate(c *Class, n *Node) Rating {
 	return Rating{Bucket: uint16(bucket), Cost: uint16(min(steps(loss), MaxCost)), Slot: slot}
 }
 
-// loss is the fall of the node's potential, in micro-GPU, and for a share the
-// device that costs least; whether that was an unused GPU.
-//
-// CPU and memory do not depend on the device, and the potential grows with the
-// worth of the holes, so the best device is the one whose hole loses least; the
-// lowest of several.
+// loss is the fall of the node's potential, in micro-GPU, and for a share the device that
+// costs least; whether that was an unused GPU. The potential grows with the worth of the
+// holes, so the best device is the one whose hole loses least; the lowest of several.
 func (p *Potential) loss(c *Class, n *Node) (loss int64, slot uint8, breaks bool) {
 	worth := n.worth
 	switch {

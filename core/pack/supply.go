@@ -35,11 +35,10 @@ const (
 	// there on pressure grows over easeWidth to 1, a little before the two meet.
 	easeUntil = 0.5
 	easeWidth = 0.4
-	// safety is the stock of slots kept for demand that can go nowhere else, beyond
-	// what is expected, in deviations of what will come (a Poisson number of
-	// requests of the slot's size). Where nothing ends it changes nothing; where
-	// requests come and go, a fleet that is nearly full expects little more, and
-	// would sell the last slot of the only model that an eight-GPU request fits on.
+	// safety is the stock of slots kept, beyond what is expected, for demand that can go
+	// nowhere else, in deviations of what will come (a Poisson number of requests of the
+	// slot's size). Without it a nearly full fleet, which expects little more, would sell
+	// the last slot of the only model that an eight-GPU request fits on.
 	safety = 4
 	// fine is 1 in the unit in which parts of demand are added up: integers, so that the
 	// sum does not depend on the order of pools, which is that of the numbers of models.

@@ -242,12 +242,10 @@ func modelWish(r *model.Request) string {
 
 // deviceWish says how a request names devices.
 func deviceWish(r *model.Request) string {
-	switch {
-	case len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0:
+	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
 		return "uuid"
-	default:
-		return "index"
 	}
+	return "index"
 }
 
 // partWish spells the parts a request wants.

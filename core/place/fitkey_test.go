@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestEqualFitKeysEqualAnswers: a node gives equal answers to requests with equal keys,

@@ -3,6 +3,7 @@ package place
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -222,7 +223,7 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 		case l.r.Placement == model.Auto && l.worth != nil:
 			rank[1] = int(l.worth(left) - l.worth(l.v.Left(slot, l.v.With(slot, u, p, s))))
 		}
-		if best < 0 || less(rank, bestRank) {
+		if best < 0 || slices.Compare(rank[:], bestRank[:]) < 0 {
 			best, start, bestRank = slot, s, rank
 		}
 	}
@@ -245,15 +246,6 @@ func computeAllows(u ledger.Usage, p model.Part) bool {
 		return true
 	}
 	return u.Milli < model.FullMilli && (p.Milli < model.FullMilli || u.Tenants == 0)
-}
-
-func less(a, b [5]int) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
-	}
-	return false
 }
 
 // cost is what a cut takes from what could still be cut.

@@ -9,15 +9,11 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// Demand is how much of devices a request is charged, in thousandths of one, summed
-// over its devices. Only devices of the fleet that can take the request count. A slice
-// counts with its part of the device on which that is largest. A share of memory
-// counts with its part of the device on which that is smallest: any more would keep
-// shares waiting though large devices have room, since all charges together are
-// compared with the number of devices.
-//
-// A request that no device of the fleet can take counts as whole devices, unless it
-// says itself how much of a device it takes.
+// Demand is how much of devices a request is charged, in thousandths of one, summed over
+// its devices: of the fleet's devices that can take it. A slice counts with its largest
+// part of a device, a share of memory with its smallest: more would keep shares waiting
+// though large devices have room. A request that no device of the fleet can take counts as
+// whole devices, unless it says itself how much of a device it takes.
 func (p *Planner) Demand(r *model.Request) int64 {
 	least, most := p.demand(r)
 	if r.Kind() == model.Slice {

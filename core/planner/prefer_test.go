@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestPreferredLevel: a request that prefers the rack of its group goes there, even if

@@ -57,11 +57,12 @@ func cost(bundles []*bundle) int64 {
 	return sum
 }
 
-// frees is what of devices a bundle gives up, in thousandths.
-func (s *search) frees(b *bundle) int64 {
-	sum := int64(0)
+// frees is what of devices a bundle gives up, in thousandths; on one node when given.
+func (s *search) frees(b *bundle, on ...model.NodeID) (sum int64) {
 	for _, h := range b.members {
-		sum += ground.DemandOf(s.cluster, b.gang, h)
+		if len(on) == 0 || b.node(h) == on[0] {
+			sum += ground.DemandOf(s.cluster, b.gang, h)
+		}
 	}
 	return sum
 }

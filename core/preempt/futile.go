@@ -3,20 +3,11 @@ package preempt
 import (
 	"github.com/tangram-dev/tangram/core/cluster"
 	"github.com/tangram-dev/tangram/core/memo"
-	"github.com/tangram-dev/tangram/core/model"
 )
 
 // history is what came of evictions for a gang.
 type history struct {
-	// evicted: victims were chosen for it; kept are the nodes on which it was started when
-	// nodes were kept for it, these or others, sorted; futile is how often that was followed
-	// by a start that failed. Before after, no more victims are chosen.
-	evicted bool
-	kept    []model.NodeID
-	futile  int
-	after   int64
-	// rekept is how often the nodes were kept once more after a start that was undone.
-	rekept int
+	SavedGang
 	// ground is where victims are looked for next.
 	ground int
 }
@@ -25,10 +16,9 @@ type history struct {
 // up.
 const maxRekept = 3
 
-// futileDoubled bounds how often Timing.FutilePause is doubled: how long no pod is evicted
-// for a gang whose start failed after pods had been evicted for it. The plan had proved that
-// the victims were in the way, so something else is, too: a filter outside core can still
-// reject the node, and that is known only after the victims are gone.
+// futileDoubled bounds how often Timing.FutilePause is doubled. The plan had proved that
+// the victims were in the way, so something else is, too: a filter outside core, which is
+// known only after the victims are gone.
 const futileDoubled = 10
 
 // history is what came of evictions for a gang, to be changed.
@@ -59,7 +49,7 @@ func (p *Preemptor) resetGround(id cluster.ID) {
 // pausedFor says whether no pod is evicted for a gang now, because evictions did not help.
 func (p *Preemptor) pausedFor(id cluster.ID) bool {
 	h := p.gangs[id]
-	return h != nil && p.memo.Now() < h.after
+	return h != nil && p.memo.Now() < h.After
 }
 
 // Changed notes that a gang was submitted anew.
@@ -69,12 +59,12 @@ func (p *Preemptor) Changed(id cluster.ID) { p.resetGround(id) }
 func (p *Preemptor) Forget(id cluster.ID) { delete(p.gangs, id) }
 
 // Started notes on which nodes a gang was started for which nodes had been kept.
-func (p *Preemptor) Started(k *cluster.Tracked) { p.history(k.ID).kept = k.Nodes() }
+func (p *Preemptor) Started(k *cluster.Tracked) { p.history(k.ID).Kept = k.Nodes() }
 
 // Confirmed notes that a member of a gang is bound.
 func (p *Preemptor) Confirmed(id cluster.ID) {
 	if h := p.gangs[id]; h != nil {
-		h.kept, h.rekept = nil, 0
+		h.Kept, h.Rekept = nil, 0
 	}
 }
 
@@ -86,12 +76,12 @@ func (p *Preemptor) Undone(k *cluster.Tracked) {
 	if h == nil {
 		return
 	}
-	if h.futile == 0 && h.rekept < maxRekept && len(h.kept) > 0 && p.book.Of(k.ID) == nil {
-		p.book.Again(k, h.kept)
-		h.rekept++
+	if h.Futile == 0 && h.Rekept < maxRekept && len(h.Kept) > 0 && p.book.Of(k.ID) == nil {
+		p.book.Again(k, h.Kept)
+		h.Rekept++
 	}
-	if h.evicted {
-		pause := int64(p.options.Timing.FutilePause) << min(h.futile, futileDoubled)
-		*h = history{futile: h.futile + 1, rekept: h.rekept, after: memo.Later(p.memo.Now(), pause), ground: h.ground}
+	if h.Evicted {
+		pause := int64(p.options.Timing.FutilePause) << min(h.Futile, futileDoubled)
+		h.SavedGang = SavedGang{Futile: h.Futile + 1, Rekept: h.Rekept, After: memo.Later(p.memo.Now(), pause)}
 	}
 }

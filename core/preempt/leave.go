@@ -14,9 +14,8 @@ type departure struct {
 }
 
 // Leaves notes that a holder is terminating, for whatever reason, and until when it is
-// expected to be gone: after a restart it is not known for which gang. It must be in a
-// gang that is known, and should be alone in it: a pod that terminates is no part of the
-// gang that stays.
+// expected to be gone. It must be in a gang that is known, and should be alone in it: a pod
+// that terminates is no part of the gang that stays.
 func (p *Preemptor) Leaves(h model.HolderID, until int64) {
 	if _, marked := p.leaving[h]; !marked && p.cluster.GangIDOf(h) != "" && until > p.memo.Now() {
 		p.leaving[h] = departure{until: until}
@@ -91,7 +90,7 @@ func (p *Preemptor) takeOver(k *cluster.Tracked, now int64) bool {
 		}
 	}
 	p.book.Free(k, &plan, now)
-	p.history(k.ID).evicted = true // an engine before this one chose victims for it
+	p.history(k.ID).Evicted = true // an engine before this one chose victims for it
 	return true
 }
 

@@ -8,13 +8,10 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// OnNode names members that must leave one node for a request of a gang to fit there, beside
-// those that another scheduler has chosen; false when the node is no place to preempt on. The
-// gang need not be known. It is for a scheduler that preempts node by node (gpu-extender):
-// what is evicted must be on this node, and what is left of every gang must be whole.
-//
-// The rule is that of all preemption, for the members that were chosen as well: where one of
-// them is protected, the node is refused.
+// OnNode names members that must leave one node for a request of a gang, which need not be
+// known, to fit there, beside those that another scheduler (gpu-extender's) has chosen.
+// What is evicted must be on this node, and what is left of every gang whole. False when
+// the node is no place to preempt on, also when one of the chosen is protected.
 func (p *Preemptor) OnNode(g *cluster.Gang, r *model.Request, node model.NodeID, chosen []model.HolderID) (more []model.HolderID, ok bool) {
 	if g.NeverPreempts {
 		return nil, false
@@ -57,9 +54,7 @@ func (p *Preemptor) OnNode(g *cluster.Gang, r *model.Request, node model.NodeID,
 	var taken []*bundle
 	for _, b := range p.bundlesOn(node, contest, gone) {
 		taken = append(taken, b)
-		for _, h := range b.members {
-			gone[h] = true
-		}
+		mark(gone, b, true)
 		if fits() {
 			ok = true
 			break

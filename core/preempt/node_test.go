@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // node is an engine that is told of pods that run, as the extender's.

@@ -28,7 +28,7 @@ type Preemptor struct {
 	releases *release.Register
 	rule     *Rule
 
-	// leaving are members that are going away, spared those that could not be evicted,
+	// leaving are members that terminate, spared those that could not be evicted,
 	// until when they are left alone.
 	leaving map[model.HolderID]departure
 	spared  map[model.HolderID]int64
@@ -121,7 +121,7 @@ func (p *Preemptor) evict(k *cluster.Tracked, lawful func(*search, []*bundle) bo
 	}
 	k.Memo.Succeeded(memo.Evicting)
 	h := p.history(k.ID)
-	h.ground, h.evicted = 0, true
+	h.ground, h.Evicted = 0, true
 	out := Evict{For: k.ID, Members: members(victims)}
 	for _, h := range out.Members {
 		p.leaving[h] = departure{k.ID, now + int64(p.options.Timing.Hold)}

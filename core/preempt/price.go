@@ -115,18 +115,9 @@ const memberPrice = int64(1) << 40
 // bundles there are gone. Bundles of few members go first, and of those the ones that
 // free most there, so that few are enough.
 func (s *search) price(r *model.Request, id model.NodeID, there []*bundle, need int) priced {
-	frees := func(b *bundle) int64 {
-		sum := int64(0)
-		for _, h := range b.members {
-			if b.node(h) == id {
-				sum += ground.DemandOf(s.cluster, b.gang, h)
-			}
-		}
-		return sum
-	}
 	order := slices.Clone(there)
 	slices.SortStableFunc(order, func(a, b *bundle) int {
-		return cmp.Or(cmp.Compare(len(a.members), len(b.members)), cmp.Compare(frees(b), frees(a)),
+		return cmp.Or(cmp.Compare(len(a.members), len(b.members)), cmp.Compare(s.frees(b, id), s.frees(a, id)),
 			boolCompare(a.whole, b.whole), cmp.Compare(a.lost, b.lost))
 	})
 	p := priced{id: id, prices: []int64{0}, needs: []int{0}, order: order}

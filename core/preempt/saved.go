@@ -37,11 +37,15 @@ type Saved struct {
 
 // SavedGang is what came of evictions for a gang.
 type SavedGang struct {
+	// Evicted: victims were chosen for it; Kept are the nodes on which it was started when
+	// nodes were kept for it, these or others, sorted; Futile is how often that was followed
+	// by a start that failed. Before After, no more victims are chosen.
 	Evicted bool
 	Kept    []model.NodeID
 	Futile  int
 	After   int64
-	Rekept  int
+	// Rekept is how often the nodes were kept once more after a start that was undone.
+	Rekept int
 }
 
 // Save returns a copy.
@@ -83,16 +87,18 @@ func (p *Preemptor) Restore(s Saved) {
 
 // SaveGang returns what came of evictions for a gang.
 func (p *Preemptor) SaveGang(id cluster.ID) SavedGang {
-	h := p.gangs[id]
-	if h == nil {
-		return SavedGang{}
+	if h := p.gangs[id]; h != nil {
+		out := h.SavedGang
+		out.Kept = slices.Clone(h.Kept)
+		return out
 	}
-	return SavedGang{Evicted: h.evicted, Kept: slices.Clone(h.kept), Futile: h.futile, After: h.after, Rekept: h.rekept}
+	return SavedGang{}
 }
 
 // RestoreGang replaces what came of evictions for a gang.
 func (p *Preemptor) RestoreGang(id cluster.ID, s SavedGang) {
 	if s.Evicted || len(s.Kept) > 0 || s.Futile != 0 || s.After != 0 || s.Rekept != 0 {
-		*p.history(id) = history{evicted: s.Evicted, kept: slices.Clone(s.Kept), futile: s.Futile, after: s.After, rekept: s.Rekept}
+		s.Kept = slices.Clone(s.Kept)
+		*p.history(id) = history{SavedGang: s}
 	}
 }

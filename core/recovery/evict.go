@@ -23,11 +23,7 @@ func (s *step) checkMemory() {
 	for i := range s.fleet.Pods {
 		there[s.fleet.Pods[i].UID] = true
 	}
-	for uid := range s.over {
-		if !there[uid] {
-			delete(s.over, uid)
-		}
-	}
+	maps.DeleteFunc(s.over, func(uid string, _ int) bool { return !there[uid] })
 }
 
 // evict asks for the eviction of pods that are affected, gangs as a whole.

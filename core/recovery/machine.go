@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -150,15 +151,15 @@ func (m *Machine) settle(a Action) {
 // Failed says that an action was refused or failed: it is not pending, and its back-off
 // goes on.
 func (m *Machine) Failed(a Action) {
+	var t *target
 	switch a.Do {
 	case IsolateNode:
-		if t := m.nodes[a.Node]; t != nil {
-			t.pending = time.Time{}
-		}
+		t = m.nodes[a.Node]
 	case IsolateDevice:
-		if t := m.devices[a.Node+"/"+a.Device]; t != nil {
-			t.pending = time.Time{}
-		}
+		t = m.devices[a.Node+"/"+a.Device]
+	}
+	if t != nil {
+		t.pending = time.Time{}
 	}
 }
 
@@ -177,11 +178,7 @@ func (s *step) forget() {
 		}
 		t.seen = false
 	}
-	for key, b := range s.asked {
-		if s.now.Sub(b.next) > 2*s.c.BackoffMost {
-			delete(s.asked, key)
-		}
-	}
+	maps.DeleteFunc(s.asked, func(_ string, b *backoff) bool { return s.now.Sub(b.next) > 2*s.c.BackoffMost })
 }
 
 // wake is when the next look is due.

@@ -87,17 +87,11 @@ func (s *step) checkDevices() {
 			}
 		}
 	}
-	for uid := range s.over {
-		s.over[uid] = -s.over[uid] // until it is seen again
-	}
+	before := s.over
+	s.over = map[string]int{}
 	for i := range s.fleet.Pods {
 		if p := &s.fleet.Pods[i]; p.exceeds() {
-			s.over[p.UID] = max(0, -s.over[p.UID]) + 1
-		}
-	}
-	for uid, looks := range s.over {
-		if looks < 0 {
-			delete(s.over, uid)
+			s.over[p.UID] = before[p.UID] + 1
 		}
 	}
 }

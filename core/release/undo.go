@@ -7,11 +7,10 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Fail takes back a release and with it those of all members planned with it: the member's
-// cycle failed. atFault: the planned node was wrong, so planning anew helps at once; otherwise
-// trying again at once would fail as well, and the gang rests. While the others are being
-// bound, a member keeps its place and tries again, a few times: a pod that took the place
-// meanwhile would leave the gang in part.
+// Fail takes back a release and those of all members planned with it: the member's cycle
+// failed. atFault: the planned node was wrong, so planning anew helps at once; otherwise
+// the gang rests. While the others are being bound, a member keeps its place and tries
+// again, a few times.
 func (d *Register) Fail(h model.HolderID, t Ticket, atFault bool, why string) Undone {
 	r := d.current(h, t)
 	if r == nil {

@@ -19,14 +19,7 @@ type answers struct {
 }
 
 func newAnswers() *answers {
-	a := &answers{}
-	a.reset()
-	return a
-}
-
-// reset forgets all answers.
-func (a *answers) reset() {
-	*a = answers{may: map[model.Shape]map[model.NodeID]explain.Refusal{}, apart: map[[2]model.Shape]string{}, budgets: map[model.HolderID][]cluster.Budget{}}
+	return &answers{may: map[model.Shape]map[model.NodeID]explain.Refusal{}, apart: map[[2]model.Shape]string{}, budgets: map[model.HolderID][]cluster.Budget{}}
 }
 
 // May, Apart and Budgets answer as they did when the recording was made.

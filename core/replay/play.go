@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -66,7 +67,7 @@ func Play(recording io.Reader, show func(*Played) bool) (*engine.Engine, error) 
 			continue
 		}
 		if p.Checkpoint {
-			facts.reset()
+			*facts = *newAnswers()
 			if line > 2 {
 				continue
 			}
@@ -87,12 +88,7 @@ func Play(recording io.Reader, show func(*Played) bool) (*engine.Engine, error) 
 
 // withoutHeader is a recording without its first line.
 func withoutHeader(lines []byte) []byte {
-	for i, c := range lines {
-		if c == '\n' {
-			return lines[i+1:]
-		}
-	}
-	return nil
+	return lines[1+slices.Index(lines, '\n'):]
 }
 
 // cutOff says whether text is the beginning of a line, and nothing else is wrong with it.

@@ -58,7 +58,6 @@ func (b *Book) add(r *Reservation) {
 	b.memo.Note(memo.ReservationMade)
 }
 
-// dropIf drops reservations.
 func (b *Book) dropIf(drop func(*Reservation) bool) {
 	before := len(b.list)
 	if b.list = slices.DeleteFunc(b.list, drop); len(b.list) != before {
@@ -136,12 +135,12 @@ func (b *Book) LastVictimGone(awaits func(cluster.ID) bool, now int64) {
 }
 
 // Tried says whether the gang was tried on its nodes since something was freed.
-func (b *Book) Tried(r *Reservation) bool { return r.tried == b.memo.Freed()+1 }
+func (b *Book) Tried(r *Reservation) bool { return r.tried == b.memo.RoomVersion()+1 }
 
 // Missed notes that the gang could not start on the nodes that are kept for it. Where they
 // are idle, what was planned cannot be done, and no gang must wait for it.
 func (b *Book) Missed(k *cluster.Tracked, r *Reservation) {
-	r.tried = b.memo.Freed() + 1
+	r.tried = b.memo.RoomVersion() + 1
 	if r.until == 0 && b.idle(r) {
 		b.memo.Failed(&k.Memo, memo.Keeping)
 		b.dropIf(func(o *Reservation) bool { return o == r })
@@ -177,12 +176,7 @@ func Closed(list []*Reservation) func(model.NodeID) bool {
 		return nil
 	}
 	return func(id model.NodeID) bool {
-		for _, r := range list {
-			if r.Has(id) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(list, func(r *Reservation) bool { return r.Has(id) })
 	}
 }
 

@@ -25,11 +25,10 @@ func (b *Book) due(k *cluster.Tracked, now int64) bool {
 	return b.cluster.Tree().Due(arbiter.JobID(k.ID), now >= memo.Later(k.Submitted, int64(b.options.Patience)))
 }
 
-// Find finds the earliest start of a gang that does not fit now, from the known
-// ends of what runs, and keeps its nodes. Gangs whose end is not known are assumed
-// to run longest, the oldest of them to end first; for such an end nodes are kept
-// only once the gang's patience is over. more: it may fit on other nodes than were looked
-// at.
+// Find finds the earliest start of a gang that does not fit now, from the known ends of
+// what runs, and keeps its nodes. Gangs whose end is not known are assumed to run longest,
+// the oldest of them to end first; nodes are kept for such an end only once the gang's
+// patience is over. more: it may fit on other nodes than were looked at.
 func (b *Book) Find(k *cluster.Tracked, now int64) (more bool) {
 	// A gang that needs a single device gets none: whatever ends makes room for it, and in
 	// its turn it is offered that.

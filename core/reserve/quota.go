@@ -22,7 +22,7 @@ func (b *Book) takesQuotaWith(k *cluster.Tracked, amounts arbiter.Amounts, end i
 		if r.gang == k.ID || r.until == 0 && r.at != memo.Never && end <= r.at || b.cluster.Gang(r.gang).Placed() > 0 {
 			continue
 		}
-		if now := [2]uint64{b.memo.Steps(), b.memo.Moved()}; r.forecastAt != now {
+		if now := [2]uint64{b.memo.Steps(), b.memo.LayoutVersion()}; r.forecastAt != now {
 			r.forecast, r.forecastAt = b.forecast(r, nil), now
 		}
 		forecast := r.forecast

@@ -22,9 +22,9 @@ type Reservation struct {
 	// doubtful: nodes have changed since, so it is found anew before others are offered
 	// anything.
 	doubtful bool
-	// tried is Version.Freed plus one when the gang was last tried on them.
+	// tried is RoomVersion plus one when the gang was last tried on them.
 	tried uint64
-	// forecast is what queues will use by then, as of a step and of Version.Moved.
+	// forecast is what queues will use by then, as of a step and of LayoutVersion.
 	forecast   *arbiter.Forecast
 	forecastAt [2]uint64
 }

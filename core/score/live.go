@@ -5,12 +5,10 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// The objectives that depend on measurements. Utilization and memory are those of the
-// chosen devices: their other users (tenants of a shared device, processes outside
-// Kubernetes) compete with the request. Temperature and power are those of all the node's
-// devices of the vendor, because they share air and power supply, and free devices are idle
-// and cool anyway. Each is the mean over devices; devices without a measurement count as
-// neutral.
+// The objectives that depend on measurements, each the mean over devices; devices without a
+// measurement count as neutral. Utilization and memory are those of the chosen devices,
+// whose other users compete with the request. Temperature and power are those of all the
+// node's devices of the vendor, because they share air and power supply.
 
 func liveUtilization(_ *model.Request, v ledger.View, set model.Mask) int {
 	return mean(set, func(slot int) int { return idle(v.Telemetry(slot).Utilization, 100) })

@@ -33,12 +33,10 @@ func modelOf(v ledger.View, set model.Mask) model.GPUModel {
 // for all nodes, the other objectives decide.
 const neutral = 50
 
-// utilization is the direction the user asked for: the used part of the node's devices
-// for Binpack, the free part for Spread, neutral for Auto, where fragmentation decides.
-// Usage is counted before the placement, so that the request's own size makes no
-// difference. Shared devices count by their fullness. Seed 003's curve, best at 60 to
-// 80 % use, contradicts packing above and spreading below; its intention, to fill
-// partly used nodes, is Binpack.
+// utilization is the direction the user asked for: the used part of the node's devices for
+// Binpack, the free part for Spread, neutral for Auto, where fragmentation decides. Usage
+// is counted before the placement, of shared devices by their fullness. Seed 003's curve,
+// best at 60 to 80 % use, means to fill partly used nodes: Binpack.
 func utilization(r *model.Request, v ledger.View, _ model.Mask) int {
 	devices := v.Devices(r.Vendor)
 	if r.NodePlacement == model.Auto || devices == 0 {

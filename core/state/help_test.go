@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // parts are a node of eight GPUs and two queues.

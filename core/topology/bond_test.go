@@ -5,9 +5,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 func drawBond(t *rapid.T) model.Bond {

@@ -22,13 +22,10 @@ func (d Domain) compare(o Domain) int {
 	return cmp.Or(cmp.Compare(d.Depth, o.Depth), strings.Compare(d.Path, o.Path))
 }
 
-// Domains records which nodes are in which domain and how much is free there, to find
-// the tightest domain with room. It is updated incrementally: a change costs a binary
-// search per level, a query never visits nodes. A node without a value at some level is
-// in no domain of that level: two such nodes have nothing in common there.
-//
-// The caller defines what the amounts count; the number of resources is fixed. Not safe
-// for concurrent use.
+// Domains records which nodes are in which domain and how much is free there, to find the
+// tightest domain with room. A change costs a binary search per level, a query never visits
+// nodes. A node without a value at some level is in no domain of that level. The caller
+// defines what the amounts count. Not safe for concurrent use.
 type Domains struct {
 	resources int
 	nodes     map[model.NodeID]*member

@@ -8,13 +8,12 @@ import (
 // With adds chains of further levels to these, which keep their order. A chain is levels
 // that one source lists, outermost first; a level that is there already, by its label,
 // keeps its place. A new one is put inside every level that encloses it on the nodes there
-// are, so that domains of the merged tree are nested as they are in the cluster: value
-// returns the value of a label on a node of 0 to nodes-1, "" where it has none. Levels that
-// cross each other split each other's domains: a gang that requires one of them may get
-// less room than it could, never a place outside of one domain.
+// are; value returns the value of a label on a node of 0 to nodes-1, "" where it has none.
+// Levels that cross each other split each other's domains: a gang may get less room than it
+// could, never a place outside of one domain.
 //
 // left are the levels that there was no room for. A name that is taken or reserved gets a
-// number. Equal inputs give equal results. Cost: nodes times the square of the levels.
+// number. Cost: nodes times the square of the levels.
 func (ls Levels) With(chains []Levels, nodes int, value func(node int, label string) string) (merged, left Levels) {
 	merged = slices.Clone(ls)
 	for _, chain := range chains {

@@ -77,8 +77,7 @@ func labelsOf(pod *v1.Pod) []model.Label {
 	return out
 }
 
-// groupOf names the group of pods that a pod should be close to; empty without a
-// topology annotation.
+// groupOf names the group of pods that a pod should be close to; empty without a topology annotation.
 func groupOf(pod *v1.Pod) string {
 	if _, ok := pod.Annotations[names.AnnotationTopology]; !ok {
 		return ""
@@ -92,8 +91,7 @@ func groupOf(pod *v1.Pod) string {
 	return ""
 }
 
-// antiAffinity are a bound pod's anti-affinity rules; none when the annotation was edited
-// into something invalid.
+// antiAffinity are a bound pod's anti-affinity rules; none when the annotation has become invalid.
 func antiAffinity(pod *v1.Pod) []model.AffinityRule {
 	var r model.Request
 	if readDevicePolicy(pod, &r) != nil || readAffinity(pod, &r) != nil {
@@ -102,8 +100,7 @@ func antiAffinity(pod *v1.Pod) []model.AffinityRule {
 	return place.AntiAffinity(r.Affinity)
 }
 
-// SameCompany says whether two versions of a pod have equal labels and equal affinity
-// rules.
+// SameCompany says whether two versions of a pod have equal labels and affinity rules.
 func SameCompany(a, b *v1.Pod) bool {
 	return maps.Equal(a.Labels, b.Labels) &&
 		a.Annotations[names.AnnotationAffinity] == b.Annotations[names.AnnotationAffinity] &&

@@ -48,7 +48,10 @@ func readAscend(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
 	}
 	said := ascendWords{soft: pod.Annotations[ascendMode] == "hami-core"}
 	var none []string // fields that say 0
-	for _, name := range namedFold(c, ascendPrefix) {
+	for _, name := range named(c, "") {
+		if _, ok := cutPrefixFold(string(name), ascendPrefix); !ok {
+			continue
+		}
 		n, field, err := said.add(w, name)
 		switch {
 		case err != nil:
@@ -150,8 +153,7 @@ func readNPUCore(w *words) (*ask, error) {
 	return out, nil
 }
 
-// ascendWishes reads which cards a pod selects or excludes:
-// hami.io/use-Ascend310P-uuid.
+// ascendWishes reads which cards a pod selects or excludes: hami.io/use-Ascend310P-uuid.
 func ascendWishes(pod *v1.Pod, r *model.Request) error {
 	card := ascendCardOf(r)
 	return readUUIDs(pod, r, "hami.io/use-"+card+"-uuid", "hami.io/no-use-"+card+"-uuid")
@@ -220,8 +222,7 @@ func ascendGiven(p placed, card string) []ascendCard {
 	return out
 }
 
-// withoutTemplates removes the compute that follows from a template: HAMi writes only
-// what was requested.
+// withoutTemplates removes the compute that follows from a template: HAMi writes what was requested.
 func withoutTemplates(p placed, card string) placed {
 	p.grant.Parts = slices.Clone(p.grant.Parts)
 	for i := range p.grant.Parts {
@@ -245,8 +246,7 @@ func templateOf(chip *ascendChip, part model.Part) *ascendTemplate {
 	return nil
 }
 
-// annotateNPUCore is what MindCluster's device plugin reads: the chips, or a chip and
-// its template.
+// annotateNPUCore is what MindCluster's device plugin reads: the chips, or a chip and its template.
 func annotateNPUCore(p placed) map[string]string {
 	var chips []string
 	for slot := range p.grant.Set.Slots() {

@@ -7,8 +7,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// ascendChip is a kind of Huawei's cards, as HAMi's ascend-device-plugin and MindCluster
-// configure it by default.
+// ascendChip is a kind of Huawei's cards, by the defaults of HAMi's device plugin and MindCluster.
 type ascendChip struct {
 	// name is HAMi's "common word", the end of the resource's name: Ascend910B3.
 	name string
@@ -27,8 +26,7 @@ type ascendTemplate struct {
 	cores  int
 }
 
-// ascendChips are HAMi's defaults (its device ConfigMap). Cards that are not listed can
-// be had whole, and in parts by memory as asked.
+// ascendChips are HAMi's defaults. Other cards can be had whole, and in parts by memory as asked.
 var ascendChips = []ascendChip{
 	{"Ascend910A", 32768, 32768, 30, 0, []ascendTemplate{{"vir02", 2184, 2}, {"vir04", 4369, 4}, {"vir08", 8738, 8}, {"vir16", 17476, 16}}},
 	{"Ascend910B2", 65536, 65536, 24, 6, []ascendTemplate{{"vir03_1c_8g", 8192, 3}, {"vir06_1c_16g", 16384, 6}, {"vir12_3c_32g", 32768, 12}}},
@@ -51,8 +49,7 @@ func ascendChipOf(name string) *ascendChip {
 	return &ascendChips[i]
 }
 
-// template is the smallest template that has the memory; nil when only a whole card has
-// it.
+// template is the smallest template that has the memory; nil when only a whole card has it.
 func (c *ascendChip) template(memory model.MiB) *ascendTemplate {
 	for i := range c.templates {
 		if c.templates[i].memory >= memory {
@@ -62,8 +59,7 @@ func (c *ascendChip) template(memory model.MiB) *ascendTemplate {
 	return nil
 }
 
-// milli is so many of the chip's AI cores, in thousandths of the card, rounded down so
-// that parts that make up a card always fit.
+// milli is so many AI cores in thousandths of the card, rounded down so that parts of a card always fit.
 func (c *ascendChip) milli(cores int) int { return model.FullMilli * cores / c.cores }
 
 // ascendModel is the model of a card, in any of its spellings: Ascend910B3, Huawei
@@ -80,8 +76,7 @@ func ascendModel(name string) model.GPUModel {
 	return model.ParseModel("ascend " + lower)
 }
 
-// ascendModels are the models that a resource's name stands for. MindCluster publishes
-// all training cards as huawei.com/Ascend910.
+// ascendModels are the models that a resource stands for; MindCluster's huawei.com/Ascend910 is any training card.
 func ascendModels(card string) []model.GPUModel {
 	out := []model.GPUModel{ascendModel(card)}
 	if card == "Ascend910" {

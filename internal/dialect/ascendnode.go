@@ -17,8 +17,7 @@ import (
 // Huawei's cards, one for each kind: hami.io/node-register-Ascend310P.
 const ascendRegister = "hami.io/node-register-Ascend"
 
-// ascendDevices reads the cards of all kinds of a node: those that HAMi's plugin
-// registers, then those that are only published as resources.
+// ascendDevices reads a node's cards: those that HAMi's plugin registers, then those published as resources only.
 func ascendDevices(node *v1.Node) (*registration, error) {
 	reg := &registration{}
 	registered := map[string]bool{}
@@ -58,23 +57,20 @@ func ascendDevices(node *v1.Node) (*registration, error) {
 	return reg, nil
 }
 
-// number gives devices different indexes. Each kind of card is counted from 0 by its own
-// plugin; where kinds collide, all are numbered in order.
+// number gives devices different indexes: where kinds of cards collide, which are counted from 0 each, all in order.
 func number(devices []model.Device) {
 	seen := map[int]bool{}
 	for i := range devices {
-		if d := &devices[i]; seen[d.Index] {
-			for j := range devices {
-				devices[j].Index = j
-			}
-			return
-		}
 		seen[devices[i].Index] = true
+	}
+	for i := range devices {
+		if len(seen) < len(devices) {
+			devices[i].Index = i
+		}
 	}
 }
 
-// publishedCards are cards of which only the number is known, and perhaps the memory of
-// all of them: a resource's, else the chip's.
+// publishedCards are cards of which only the number is known, and perhaps the memory of all of them.
 func publishedCards(node *v1.Node, name v1.ResourceName, card string) []model.Device {
 	n := quantity(node.Status.Allocatable, name)
 	if n == 0 || n > maxCount {
@@ -84,12 +80,9 @@ func publishedCards(node *v1.Node, name v1.ResourceName, card string) []model.De
 	if chip := ascendChipOf(card); chip != nil && memory == 0 {
 		memory = chip.memory
 	}
-	if memory == 0 {
-		memory, _ = labelledMemory(node, model.Ascend, int(n))
-	}
-	var out []model.Device
-	for i := range int(n) {
-		out = append(out, model.Device{Index: i, Vendor: model.Ascend, Model: ascendModel(card), Memory: memory, NUMA: model.NUMAUnknown})
+	out := equalDevices(node, model.Ascend, int(n), memory).devices
+	for i := range out {
+		out[i].Model = ascendModel(card)
 	}
 	return out
 }
@@ -104,7 +97,7 @@ func registeredCards(node *v1.Node, key, card string) ([]model.Device, error) {
 			return nil, fmt.Errorf("%s: %w", annotation(key), err)
 		}
 	} else {
-		for i, entry := range splitAt(text, ":") {
+		for i, entry := range split(text, ":") {
 			c, err := legacyCard(entry, i)
 			if err != nil {
 				return nil, fmt.Errorf("%s: entry %d: %w", annotation(key), i, err)

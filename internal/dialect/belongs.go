@@ -12,9 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// NamedQueue is the queue that a pod names itself: Tangram's label, else Volcano's
-// annotation on plain pods, else the one on the pods of a Volcano Job, else KAI's label,
-// else Koordinator's. Empty when it names none.
+// NamedQueue is the queue that a pod names: Tangram's label, else Volcano's annotation on plain pods
+// or on those of a Job, else KAI's label, else Koordinator's; empty without one.
 func NamedQueue(pod *v1.Pod) string {
 	return cmp.Or(
 		pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue], pod.Annotations[names.AnnotationVolcanoJobQueue],
@@ -34,10 +33,8 @@ func kaiQueue(labels map[string]string, scheduler string) string {
 // QueueOrDefault is the queue of a Volcano Job or a PodGroup, given its spec.queue.
 func QueueOrDefault(queue string) string { return cmp.Or(queue, arbiter.Default) }
 
-// PodQueue is the queue that a pod belongs to, and is charged to: once it is bound the
-// one that was written with its Binding; before that the queue of its PodGroup
-// (groupQueue is its spec.queue, empty without a PodGroup), else the one it names, else
-// the default queue.
+// PodQueue is the queue that a pod is charged to: once it is bound that of its Binding; before that
+// groupQueue, which is spec.queue of its PodGroup, else the one it names, else the default queue.
 func PodQueue(pod *v1.Pod, groupQueue string) string {
 	if charged, ok := ChargedQueue(pod); ok && pod.Spec.NodeName != "" {
 		return charged
@@ -60,15 +57,13 @@ type Member struct {
 	// Pod is the pod's namespace/name.
 	Pod string
 	Membership
-	// Require is the level of domains that the pod requires its gang to share; zero
-	// without one.
+	// Require is the level of domains that the pod requires its gang to share; zero without one.
 	Require  model.Level
 	Priority int32
 }
 
-// Contradiction says in what two members of one gang contradict each other: an error
-// that names the field, both values and both pods; nil when they agree. What the gang's
-// PodGroup states itself (group, nil without one) overrides the members' own fields.
+// Contradiction is an error when two members of a gang contradict each other, with field, values and
+// pods. What the gang's PodGroup states (group, nil without one) overrides the members' fields.
 func Contradiction(a, b Member, group *Group) error {
 	if group == nil {
 		group = &Group{}

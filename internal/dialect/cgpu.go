@@ -61,8 +61,7 @@ func readCGPU(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		part: model.Part{Kind: model.Share, Memory: model.MiB(gib / cards << 10), Milli: int(core/cards) * 10}}, nil
 }
 
-// annotateCGPU is what the gpushare device plugin reads. A pod on several cards needs the
-// form that names them by container.
+// annotateCGPU is what the gpushare device plugin reads; for several cards it names them by container.
 func annotateCGPU(p placed) map[string]string {
 	out := map[string]string{
 		"ALIYUN_COM_GPU_MEM_ASSIGNED":    "false",
@@ -97,25 +96,15 @@ func annotateCGPU(p placed) map[string]string {
 
 // cgpuDevices derives cards from their number and the memory of all of them together.
 func cgpuDevices(node *v1.Node) (*registration, error) {
-	cards := quantity(node.Status.Allocatable, cgpuCards)
-	if cards == 0 || cards > maxCount {
-		return nil, nil
-	}
-	memory := quantity(node.Status.Allocatable, cgpuMemory) / cards
-	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory<<10)), nil
+	list := node.Status.Allocatable
+	return equalCards(node, quantity(list, cgpuCards), quantity(list, cgpuMemory), 1<<10)
 }
 
-// cgpuSpread reads over how many cards a container's request is spread. Labels may be
-// edited while a pod runs, so for a bound pod its record is read first; an edit can
-// only change how the amount is spread, not reduce it.
+// cgpuSpread reads over how many cards a container's request is spread. Labels may be edited while a
+// pod runs: of a bound pod the record is read first, and an edit cannot reduce the amount.
 func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
-	said, err := int64(1), error(nil)
-	if text, ok := pod.Labels[cgpuCountLabel]; ok {
-		var n int
-		if n, err = wholeNumber(text, label(cgpuCountLabel), maxCount); err == nil {
-			said = int64(n)
-		}
-	}
+	n, err := numberIn(pod.Labels, cgpuCountLabel, label(cgpuCountLabel), maxCount)
+	said := int64(max(1, n))
 	if pod.Spec.NodeName == "" {
 		return said, err
 	}

@@ -123,8 +123,7 @@ func heldModels(c *ledger.Claim, node *model.Node) map[string]int64 {
 	return out
 }
 
-// OwnUnits is the part of a pod's charge that depends on its manifest alone: every
-// resource that is counted in its own units.
+// OwnUnits is the part of a pod's charge that depends on its manifest alone: resources in their own units.
 func OwnUnits(pod *v1.Pod) arbiter.Amounts {
 	out := map[arbiter.Resource]int64{resourcePrefix + arbiter.Resource(v1.ResourcePods): 1}
 	for name, q := range helper.PodRequests(pod, helper.PodResourcesOptions{}) {
@@ -149,17 +148,13 @@ func onlyModel(pod *v1.Pod, vendor model.Vendor) model.GPUModel {
 // ownUnits is the arbiter's name of a resource that is counted in its own units; false
 // for cpu, memory and whole GPUs, which have names of their own.
 func ownUnits(name string) (arbiter.Resource, bool) {
-	if name == string(v1.ResourceCPU) || name == string(v1.ResourceMemory) || strings.HasPrefix(name, modelPrefix) {
-		return "", false
-	}
-	if vendorOf(name) != "" {
+	if name == string(v1.ResourceCPU) || name == string(v1.ResourceMemory) || strings.HasPrefix(name, modelPrefix) || vendorOf(name) != "" {
 		return "", false
 	}
 	return arbiter.Resource(resourcePrefix + canonical(name)), true
 }
 
-// canonical is one spelling for all spellings of a resource's name, so that a limit on
-// Huawei's cards also applies to the lower-case names.
+// canonical is one spelling of a resource's name: a limit on Huawei's cards applies to lower-case names, too.
 func canonical(name string) string {
 	rest, ok := cutPrefixFold(name, "huawei.com/")
 	if !ok {
@@ -206,8 +201,7 @@ func Quantities(amounts map[arbiter.Resource]int64) v1.ResourceList {
 	return out
 }
 
-// ResourceName is the name under which people know a resource that queues count: that of
-// Kubernetes where it has one.
+// ResourceName is the name that people know of a resource that queues count: Kubernetes' where it has one.
 func ResourceName(r arbiter.Resource) string {
 	if name, own := strings.CutPrefix(string(r), resourcePrefix); own {
 		return name

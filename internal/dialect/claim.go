@@ -17,9 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// Holders are the names under which a pod's claims are in the ledger: its UID
-// for the first vendor, and one more for each other vendor of a pod that Tangram
-// itself would have refused.
+// Holders are the names of a pod's claims in the ledger: its UID for the first vendor, and one more
+// for each other vendor of a pod that Tangram itself would have refused.
 func Holders(pod *v1.Pod) []model.HolderID { return HoldersOf(string(pod.UID)) }
 
 // HoldersOf is Holders for a pod of which only the UID is known.
@@ -41,19 +40,16 @@ func holder(uid string, v model.Vendor) model.HolderID {
 	return model.HolderID(uid + "/" + string(v))
 }
 
-// Claims reads what a bound pod holds. Its record counts only where it agrees
-// with the pod's own request; otherwise the pod is counted by its request, with
-// devices unknown, and the error says what is wrong with the record.
+// Claims reads what a bound pod holds. A record that contradicts the pod's own request is an error,
+// and the pod is then counted by its request, with devices unknown.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
-	// Annotations about models and devices are not read: they may be edited into
-	// something invalid while the pod runs.
+	// Annotations about models and devices are not read: a running pod's may have become invalid.
 	r, _, err := counts(pod)
 	if recorded := recordedShare(pod); recorded != nil {
 		r, err = recorded, nil
 	}
 	if err != nil {
-		// Another scheduler placed a pod that Tangram would have refused. It still holds
-		// devices.
+		// Another scheduler placed a pod that Tangram would have refused. It still holds devices.
 		return countedClaims(pod), nil
 	}
 	if r == nil {
@@ -65,8 +61,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 		Labels: labelsOf(pod), Apart: antiAffinity(pod),
 	}
 	var given []givenDevice
-	text, ok := pod.Annotations[names.AnnotationDevices]
-	if ok {
+	if text, ok := pod.Annotations[names.AnnotationDevices]; ok {
 		given, err = proven(pod, r, text)
 	}
 	if r.Kind() == model.Whole {
@@ -76,9 +71,9 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 				c.Devices = append(c.Devices, d.ref)
 			}
 		}
-		return []ledger.Claim{c}, err
+	} else {
+		c.Parts = heldParts(r, given)
 	}
-	c.Parts = heldParts(r, given)
 	return []ledger.Claim{c}, err
 }
 
@@ -98,9 +93,8 @@ type givenDevice struct {
 	start     int
 }
 
-// heldParts are the parts a pod holds: of the devices it was given, or of unknown ones
-// without a valid record. Then each container is assumed to use the same devices as the
-// others.
+// heldParts are the parts a pod holds: of the devices it was given; without a valid record of unknown
+// ones, the same for each container.
 func heldParts(r *model.Request, given []givenDevice) []ledger.HeldPart {
 	known := len(given) > 0
 	if !known {
@@ -194,8 +188,7 @@ func agrees(p model.Part, d record.Device) bool {
 	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
-// countedClaims counts each vendor's devices, and parts of them, of a pod as far as
-// they can be read.
+// countedClaims counts each vendor's devices, and parts of them, of a pod as far as they can be read.
 func countedClaims(pod *v1.Pod) []ledger.Claim {
 	var out []ledger.Claim
 	for _, vendor := range model.Vendors {
@@ -221,7 +214,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		c := ledger.Claim{
-			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod),
+			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod), Priority: priority(pod),
 			Count: min(whole.Count(), model.MaxDevices), Parts: heldParts(&parts, nil),
 			Labels: labelsOf(pod), Apart: antiAffinity(pod),
 		}
@@ -230,9 +223,6 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 		}
 		if len(out) == 0 {
 			c.Host, c.Extras = podNeeds(pod) // once
-		}
-		if pod.Spec.Priority != nil {
-			c.Priority = *pod.Spec.Priority
 		}
 		out = append(out, c)
 	}
@@ -249,9 +239,8 @@ func hostClaim(pod *v1.Pod) ledger.Claim {
 	return c
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API reports it. A pod that
-// was created with spec.nodeName has no such time before kubelet reports it; until then
-// its claim is the youngest.
+// BoundSince is when the pod was bound, in seconds. One that was created with spec.nodeName has no
+// such time before kubelet reports it: until then its claim is the youngest.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
@@ -293,8 +282,7 @@ func deviceOf(n *model.Node, slot int) record.Device {
 	return record.Device{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 }
 
-// Annotations are what the device plugins of the pod's vocabularies read of its
-// placement, besides the record.
+// Annotations are what device plugins of the pod's vocabularies read of its placement, besides the record.
 func Annotations(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant, now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, v := range vocabularies {

@@ -7,8 +7,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// otherFamilies are the words for everything but devices: gangs, queues, priorities,
-// placement, topology, and the labels of nodes.
+// otherFamilies are the words for everything but devices: gangs, queues, placement, topology, nodes.
 var otherFamilies = []family{
 	{
 		name: "Tangram", system: "tangram", domains: []string{names.Group},

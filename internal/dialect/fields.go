@@ -1,13 +1,14 @@
 package dialect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// KnownKind is a kind of another project's API that Tangram reads, with the fields of it
-// that have an effect.
+// KnownKind is a kind of another project that Tangram reads, with the fields that have an effect.
 type KnownKind struct {
 	Group, Kind string
-	// Fields are paths: [] stands for any entry of a list, ** at the end for everything
-	// below.
+	// Fields are paths: [] stands for any entry of a list, ** at the end for everything below.
 	Fields []string
 }
 
@@ -29,12 +30,12 @@ func KnownKinds() []KnownKind {
 		{Queues.Group, "Queue", []string{
 			"spec.parent", "spec.weight", "spec.priority", "spec.reclaimable", "spec.capability.**", "spec.deserved.**", "spec.guarantee.resource.**",
 		}},
-		{PodGroups.Group, "PodGroup", concat([]string{
+		{PodGroups.Group, "PodGroup", slices.Concat([]string{
 			"spec.minMember", "spec.minTaskMember.**", "spec.queue", "spec.priorityClassName", "spec.minResources.**",
 			"spec.subGroupPolicy[].name", "spec.subGroupPolicy[].subGroupSize", "spec.subGroupPolicy[].minSubGroups",
 			"spec.subGroupPolicy[].labelSelector.**", "spec.subGroupPolicy[].matchLabelKeys",
 		}, topology("spec.networkTopology"), topology("spec.subGroupPolicy[].networkTopology"))},
-		{"batch.volcano.sh", "Job", concat([]string{
+		{"batch.volcano.sh", "Job", slices.Concat([]string{
 			"spec.schedulerName", "spec.minAvailable", "spec.queue", "spec.maxRetry", "spec.ttlSecondsAfterFinished", "spec.priorityClassName",
 			"spec.minSuccess", "spec.runningEstimate", "spec.volumes[].mountPath", "spec.volumes[].volumeClaimName", "spec.volumes[].volumeClaim.**",
 			"spec.plugins.svc", "spec.plugins.env", "spec.plugins.ssh", "spec.plugins.pytorch",
@@ -54,7 +55,7 @@ func KnownKinds() []KnownKind {
 			"spec.resources.memory.quota", "spec.resources.memory.limit", "spec.resources.memory.overQuotaWeight",
 			"spec.resources.gpu.quota", "spec.resources.gpu.limit", "spec.resources.gpu.overQuotaWeight",
 		}},
-		{KAIGroups.Group, "PodGroup", concat([]string{
+		{KAIGroups.Group, "PodGroup", slices.Concat([]string{
 			"spec.queue", "spec.priorityClassName", "spec.minMember", "spec.minSubGroup", "spec.preemptibility", "spec.preemptionDelay",
 			"spec.subGroups[].name", "spec.subGroups[].parent", "spec.subGroups[].minMember", "spec.subGroups[].minSubGroup",
 		}, kaiTopology("spec.topologyConstraint"), kaiTopology("spec.subGroups[].topologyConstraint"))},
@@ -65,23 +66,9 @@ func KnownKinds() []KnownKind {
 	}
 }
 
-func concat(lists ...[]string) []string {
-	var out []string
-	for _, l := range lists {
-		out = append(out, l...)
-	}
-	return out
-}
-
-// Knows says whether a field has an effect; path is written as in Fields, with [] for
-// entries of lists.
+// Knows says whether a field has an effect; path has [] for entries of lists, as in Fields.
 func (k *KnownKind) Knows(path string) bool {
-	for _, f := range k.Fields {
-		if matchField(f, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.Fields, func(f string) bool { return matchField(f, path) })
 }
 
 func matchField(pattern, path string) bool {

@@ -18,16 +18,14 @@ import (
 type Membership struct {
 	// Key names the gang in the cluster; empty for a pod that belongs to none.
 	Key string
-	// PodGroup is the "namespace/name" of the pod's PodGroup, and Groups its kind; may
-	// be empty.
+	// PodGroup is the "namespace/name" of the pod's PodGroup, and Groups its kind; may be empty.
 	PodGroup string
 	Groups   schema.GroupVersionResource
 	// Owner is the controller that determines the number of members; may be empty.
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Also is the controller of pods that a PodGroup or labels put together, where it
-	// knows more about their number; zero without one.
+	// Also is the controller of a PodGroup's or labelled pods, where it knows more of their number; zero without one.
 	Also Object
 	// Size is the number of members that the pod itself speaks of; 0 when it does not.
 	Size int
@@ -50,8 +48,7 @@ type Membership struct {
 	PreemptionDelay time.Duration
 	// PreemptBelow is the priority from which the gang is not preempted; 0: none is.
 	PreemptBelow int32
-	// Require and Prefer are levels that the pod's owner names for the gang; what the pod
-	// itself names counts before.
+	// Require and Prefer are levels that the pod's owner names for the gang; the pod's own count before.
 	Require, Prefer model.Level
 	// TaskMin is how many members of the pod's own task the gang needs, and Tasks all its
 	// tasks, comma-separated, where the pods say so; else 0 and empty.
@@ -62,19 +59,15 @@ type Membership struct {
 // maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
-// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, others' in an annotation or label), else Koordinator's
-// annotations, else Kueue's pod group, else its controller if that is of a kind in Owners.
-// An error names the field.
+// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names, else
+// Koordinator's annotations, else Kueue's pod group, else its controller, of a kind in Owners. An
+// error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
-	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
-	m.User = pod.Annotations[names.AnnotationUser]
-	if text, ok := pod.Labels[names.LabelGangSize]; ok {
-		n, err := wholeNumber(text, label(names.LabelGangSize), maxGang)
-		if err != nil {
-			return m, err
-		}
-		m.Size = n
+	words := pod.Annotations
+	m := Membership{Task: words[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: words[names.AnnotationUser], Preemptible: true}
+	var err error
+	if m.Size, err = numberIn(pod.Labels, names.LabelGangSize, label(names.LabelGangSize), maxGang); err != nil {
+		return m, err
 	}
 	if err := m.join(pod); err != nil {
 		return m, err
@@ -82,7 +75,6 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	if err := m.subgroup(pod); err != nil {
 		return m, err
 	}
-	var err error
 	if m.Runtime, err = duration(pod, names.AnnotationRuntime); err != nil {
 		return m, err
 	}
@@ -132,12 +124,10 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
 		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
 	}
-	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
-		n, err := k.members(pod)
-		if err != nil {
-			return err
-		}
-		m.Size = n
+	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k.members != nil {
+		var err error
+		m.Size, err = k.members(pod)
+		return err
 	}
 	return nil
 }
@@ -147,8 +137,7 @@ func jobIDGang(pod *v1.Pod) string {
 	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
 }
 
-// beside takes note of the controller of a pod whose gang is known, if it is of one of the
-// kinds.
+// beside notes the controller of a pod whose gang is known, if it is of one of the kinds.
 func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -182,8 +171,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 	return false
 }
 
-// SharedLabel is a label that all members of a pod's gang have; empty when none is
-// known. Other pods may have it as well.
+// SharedLabel is a label that all members of a pod's gang have, and perhaps others; empty when none is known.
 func SharedLabel(pod *v1.Pod) (key, value string) {
 	m, err := MembershipOf(pod)
 	owner := metav1.GetControllerOf(pod)
@@ -198,9 +186,7 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	case m.ofKueue():
 		key = labelKueueGroup
 	default:
-		if k := kindOf(m.Object.Resource); k != nil {
-			key = k.Label
-		}
+		key = kindOf(m.Object.Resource).Label
 	}
 	if value = pod.Labels[key]; value == "" {
 		return "", ""
@@ -217,6 +203,14 @@ func wholeNumber(text, field string, most int) (int, error) {
 	return n, nil
 }
 
+// numberIn is wholeNumber for a word that may be missing: 0.
+func numberIn(words map[string]string, key, field string, most int) (int, error) {
+	if text, ok := words[key]; ok {
+		return wholeNumber(text, field, most)
+	}
+	return 0, nil
+}
+
 func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	text, ok := pod.Annotations[key]
 	if !ok {
@@ -229,8 +223,7 @@ func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	return d, nil
 }
 
-// ChargedQueue is the queue that was charged for a pod when it was bound, as written
-// with its Binding; false when that is not recorded.
+// ChargedQueue is the queue that was charged for a bound pod, by its Binding; false when not recorded.
 func ChargedQueue(pod *v1.Pod) (string, bool) {
 	queue, ok := pod.Annotations[names.AnnotationCharged]
 	return queue, ok

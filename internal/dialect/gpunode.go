@@ -24,8 +24,7 @@ var healths = map[v1alpha1.Health]model.Health{
 	v1alpha1.Healthy: model.Healthy, v1alpha1.Suspect: model.Suspect, v1alpha1.Degraded: model.Degraded, v1alpha1.Failed: model.Failed,
 }
 
-// fromGPUNode takes the devices from a GPUNode; how many may be sold still comes from
-// allocatable. The error names what was ignored.
+// fromGPUNode takes the devices from a GPUNode; allocatable says how many are sold. The error names what was ignored.
 func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	var problem error
 	note := func(err error) {
@@ -88,10 +87,9 @@ func deviceFrom(d *v1alpha1.Device) model.Device {
 	return out
 }
 
-// cut sets how a device can be cut, and whether it is sold in no other way. An agent
-// that serves turns MIG mode on and off as needed and makes instances for pods, so only
-// instances that it did not make keep the device as it is. Beside an agent that
-// observes, devices are not cut for Tangram's pods.
+// cut sets how a device can be cut, and whether it is sold in no other way. An agent that serves cuts
+// devices for pods, so only instances that it did not make stay. Beside an agent that observes,
+// devices are not cut.
 func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 	d.MIG, d.MIGSlices = cuts(*d, m)
 	stays := slices.ContainsFunc(m.Instances, func(in v1alpha1.MIGInstance) bool { return !in.Owned || !serves(gn) })
@@ -101,7 +99,7 @@ func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 		var err error
 		d.MIG, err = existing(*d, m.Instances)
 		return err
-	case observes(gn):
+	case gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Observing:
 		d.MIG, d.MIGSlices, d.Fixed = nil, 0, m.Enabled
 	}
 	return nil
@@ -125,10 +123,9 @@ func setCordons(n *model.Node, gn *v1alpha1.GPUNode) error {
 	return problem
 }
 
-// setHealth marks the devices that a GPUNode reports as not healthy, also devices that
-// came from elsewhere: even if the rest of the GPUNode is invalid, an unhealthy device
-// must not be used. The error names an entry with an unknown device or an unknown
-// state; an unknown state counts as failed.
+// setHealth marks the devices that a GPUNode reports as not healthy, also in an inventory from
+// elsewhere: an unhealthy device must not be used even if the GPUNode is invalid. The error names an
+// unknown device or state; an unknown state counts as failed.
 func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 	var problem error
 	for i, s := range gn.Status.Devices {
@@ -159,10 +156,9 @@ func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 	return problem
 }
 
-// addPublished adds to a GPUNode's inventory what device plugins of other families
-// publish on the node: cards that are unhealthy or cordoned, the sharing modes they
-// offer, and how many whole cards they sell where allocatable does not say and no agent
-// serves, which would publish them.
+// addPublished adds to a GPUNode's inventory what other device plugins publish on the node: cards that
+// are unhealthy or cordoned, sharing modes, and how many whole cards they sell where neither
+// allocatable nor an agent that serves says it.
 func addPublished(n *model.Node, node *v1.Node, serves bool) {
 	for _, v := range vocabularies {
 		if v.devices == nil {
@@ -187,8 +183,7 @@ func addPublished(n *model.Node, node *v1.Node, serves bool) {
 	slices.SortFunc(n.Attributes, func(a, b model.Attribute) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-// cuts are the MIG profiles of a device: those its GPUNode lists (as NVML reports
-// them), else the catalog's for its model.
+// cuts are the MIG profiles of a device: those its GPUNode lists (from NVML), else the catalog's for its model.
 func cuts(d model.Device, m *v1alpha1.MIG) ([]model.MIGProfile, int) {
 	if len(m.Profiles) == 0 {
 		if g := mig.Lookup(d.Model, d.Memory); g != nil {
@@ -209,8 +204,7 @@ func cuts(d model.Device, m *v1alpha1.MIG) ([]model.MIGProfile, int) {
 	return out, memorySlices
 }
 
-// existing are the profiles of existing instances, with their starts. On error there
-// are none: what cannot be parsed is not sold.
+// existing are the profiles of existing instances, with their starts; on error none, so that none is sold.
 func existing(d model.Device, instances []v1alpha1.MIGInstance) ([]model.MIGProfile, error) {
 	var out []model.MIGProfile
 	g, err := mig.New(d.MIGSlices, d.MIG)
@@ -246,8 +240,7 @@ func existing(d model.Device, instances []v1alpha1.MIGInstance) ([]model.MIGProf
 	return out, nil
 }
 
-// checkUUIDs finds UUIDs that older versions of the CRD accepted, but that a record
-// cannot hold.
+// checkUUIDs finds UUIDs that older versions of the CRD accepted and a record cannot hold.
 func checkUUIDs(gn *v1alpha1.GPUNode) error {
 	for i, d := range gn.Spec.Devices {
 		if !recordable(d.UUID) {

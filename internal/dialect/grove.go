@@ -66,8 +66,7 @@ func groveGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, er
 	return g, g.CheckSubgroups(map[string]string{"": "spec.podgroups", "min": "minReplicas"})
 }
 
-// packConstraint reads Grove's topologyConstraint, whose levels are labels of nodes. A wish
-// for what is unknown is met as well as any.
+// packConstraint reads Grove's topologyConstraint by labels of nodes. A preferred level may be unknown.
 func (r reader) packConstraint(levels topology.Levels) (require, prefer model.Level) {
 	return r.level(levels, "topologyConstraint.packConstraint.required", true), r.level(levels, "topologyConstraint.packConstraint.preferred", false)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// HAMi's words: nvidia.com/gpu counts cards as for whole GPUs, and any of the
-// others makes them shares.
+// HAMi's words: nvidia.com/gpu counts cards as for whole GPUs, and any of the others makes them shares.
 const (
 	hamiMemory  v1.ResourceName = "nvidia.com/gpumem"
 	hamiPercent v1.ResourceName = "nvidia.com/gpumem-percentage"
@@ -42,8 +41,7 @@ func annotateHAMi(p placed) map[string]string {
 	return out
 }
 
-// allocating is what HAMi's scheduler, and those that are made of it, write first: the node,
-// and a phase that the device plugin moves on.
+// allocating is what HAMi's scheduler and its descendants write first: the node, and a phase for the device plugin.
 func allocating(p placed, domain string) map[string]string {
 	now := strconv.FormatInt(p.now.Unix(), 10)
 	return map[string]string{
@@ -91,7 +89,7 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 
 // hamiCards are registered cards as devices, without vendor and model.
 func hamiCards(node *v1.Node, key string, cards []hamiCard) ([]model.Device, error) {
-	cordoned := split(node.Annotations[hamiCordon])
+	cordoned := split(node.Annotations[hamiCordon], ",")
 	var out []model.Device
 	for i, c := range cards {
 		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {

@@ -5,20 +5,20 @@ import (
 	"unique"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	helper "k8s.io/component-helpers/resource"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// podNeeds is what a pod needs of its node beside devices, as kube-scheduler's
-// NodeResourcesFit counts it: init containers, sidecars, overhead, pod-level resources
-// and, once the pod runs, resizes in place. The pod itself is one of the node's pods.
+// podNeeds is what a pod needs beside devices, as NodeResourcesFit counts it: init containers,
+// sidecars, overhead, pod-level resources, resizes in place. The pod is one of the node's pods.
 func podNeeds(pod *v1.Pod) (model.Host, model.Extras) {
-	list := resource.PodRequests(pod, resource.PodResourcesOptions{
+	list := helper.PodRequests(pod, helper.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: 1})
+	return host(list), extras(list, 1)
 }
 
 // HostRequest is what a pod that asks for no device asks for.
@@ -29,12 +29,6 @@ func HostRequest(pod *v1.Pod) *model.Request {
 	return r
 }
 
-// nodeOffers is what a node has beside devices.
-func nodeOffers(node *v1.Node) (model.Host, model.Extras) {
-	list := node.Status.Allocatable
-	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: list.Pods().Value()})
-}
-
 func host(list v1.ResourceList) model.Host {
 	return model.Host{
 		CPU:    min(max(0, list.Cpu().MilliValue()), model.MaxAmount),
@@ -42,12 +36,11 @@ func host(list v1.ResourceList) model.Host {
 	}
 }
 
-// extras are the resources of a list that kube-scheduler compares beside CPU and
-// memory, and the number of pods. Resources that Tangram counts itself, device by
-// device, are left out, and kube-scheduler is configured to ignore them (Unpublished).
-func extras(list v1.ResourceList, pods model.Extra) model.Extras {
+// extras are the resources that kube-scheduler compares beside CPU and memory, and the number of pods;
+// not those that Tangram counts itself and kube-scheduler is told to ignore (Unpublished).
+func extras(list v1.ResourceList, pods int64) model.Extras {
 	out := make([]model.Extra, 1, len(list)+1)
-	out[0] = pods
+	out[0] = model.Extra{Name: string(v1.ResourcePods), Amount: pods}
 	for name, amount := range list {
 		if compared(name) {
 			// Many pods name the same few resources: one copy of the name is enough.
@@ -57,24 +50,15 @@ func extras(list v1.ResourceList, pods model.Extra) model.Extras {
 	return model.MakeExtras(out)
 }
 
-// compared says whether NodeResourcesFit compares a resource by its own name: storage
-// and what kube-scheduler calls scalar resources.
+// compared says whether NodeResourcesFit compares a resource by its own name: storage and scalar resources.
 func compared(name v1.ResourceName) bool {
 	text := string(name)
-	switch {
-	case name == v1.ResourceEphemeralStorage,
-		strings.HasPrefix(text, v1.ResourceHugePagesPrefix),
-		strings.HasPrefix(text, v1.ResourceAttachableVolumesPrefix):
+	if name == v1.ResourceEphemeralStorage || strings.HasPrefix(text, v1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(text, v1.ResourceAttachableVolumesPrefix) {
 		return true
 	}
-	return strings.Contains(text, "/") && !unpublished[text]
+	return strings.Contains(text, "/") && !unpublished.Has(text)
 }
 
 // unpublished are the resources of Unpublished.
-var unpublished = func() map[string]bool {
-	out := map[string]bool{}
-	for _, name := range Unpublished() {
-		out[name] = true
-	}
-	return out
-}()
+var unpublished = sets.New(Unpublished()...)

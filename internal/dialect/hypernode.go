@@ -17,8 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Kinds that describe a cluster's network. All of them are cluster-scoped: the
-// right to write them is one over the whole cluster.
+// Kinds that describe a cluster's network. All of them are cluster-scoped.
 var (
 	// HyperNodes are Volcano's: groups of nodes, and groups of groups, in tiers.
 	HyperNodes = schema.GroupVersionResource{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"}
@@ -91,8 +90,7 @@ type nodePattern struct {
 	labels    labels.Selector
 }
 
-// ReadTiers reads all HyperNodes. problems are those of invalid ones, by name; what of them
-// can be read counts.
+// ReadTiers reads all HyperNodes. problems are those of invalid ones, by name; their valid members count.
 func ReadTiers(objects []*unstructured.Unstructured) (*Tiers, map[string]error) {
 	t := &Tiers{tier: map[string]int64{}, parents: map[string][]string{}, exact: map[string][]string{}}
 	problems := map[string]error{}
@@ -193,10 +191,9 @@ func (t *Tiers) Levels() topology.Levels {
 	return t.levels
 }
 
-// Of are a node's values for the labels of the tiers: in each tier the widest HyperNode of
-// that tier or a lower one, so that a job that may span a tier may also be in a group that
-// is part of no HyperNode of it. Of two HyperNodes of one tier the first by name counts.
-// Cost: the members that select by pattern.
+// Of are a node's values for the labels of the tiers: in each tier the widest HyperNode of it or a
+// lower one, so that a job that may span a tier may be in a group outside of it; of two in one tier
+// the first by name. Cost: the members that select by pattern.
 func (t *Tiers) Of(node *v1.Node) map[string]string {
 	if t == nil || len(t.levels) == 0 {
 		return nil

@@ -13,13 +13,11 @@ const (
 	// jobSetExclusive gives each Job a domain of its own: JobSet's webhook refuses the
 	// other pods of a Job until its first one has a place, and sends them to its domain.
 	jobSetExclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-	// jobSetBySelector: the same by labels that were put on the nodes before; no pod waits
-	// for another.
+	// jobSetBySelector: the same by labels that nodes have already; no pod waits for another.
 	jobSetBySelector = "alpha.jobset.sigs.k8s.io/node-selector"
 )
 
-// findJobSet: the label names the set. Leaders are all pods but those that JobSet holds
-// back.
+// findJobSet: the label names the set. Leaders are all pods but those that JobSet holds back.
 func findJobSet(pod *v1.Pod) (Owned, bool) {
 	name := pod.Labels[labelJobSet]
 	_, waits := pod.Annotations[jobSetExclusive]
@@ -35,10 +33,9 @@ func findJobSet(pod *v1.Pod) (Owned, bool) {
 // jobIndex is the annotation of a Job's pod with its index.
 const jobIndex = "batch.kubernetes.io/job-completion-index"
 
-// jobSetSize: the pods of all replicated jobs, but those of jobs that JobSet has not
-// created yet because they wait for others (dependsOn, or startupPolicy InOrder), and of
-// those that are over. A pod of a replicated job shows that the job was created, which JobSet
-// writes into its status a moment later.
+// jobSetSize: the pods of all replicated jobs, but those of jobs that are over, or that JobSet has not
+// created because they wait for others (dependsOn, startupPolicy InOrder). A pod shows that its job
+// was created before the status does.
 func jobSetSize(o *unstructured.Unstructured, task string) int { return jobSetCount(o, false, task) }
 
 // jobSetFirst: of a Job with a domain of its own the first pod.
@@ -84,8 +81,7 @@ func jobOver(o *unstructured.Unstructured, task string) bool {
 	return false
 }
 
-// waitsForLeader says whether an object asks for a domain of its own for each Job, in the way
-// that makes pods wait.
+// waitsForLeader says whether an object asks for a domain for each Job in the way that makes pods wait.
 func (r reader) waitsForLeader() bool {
 	annotations := r.in("metadata.annotations").object
 	_, exclusive := annotations[jobSetExclusive]
@@ -93,8 +89,7 @@ func (r reader) waitsForLeader() bool {
 	return exclusive && !bySelector
 }
 
-// dependenciesMet says whether a JobSet has created a replicated job: all jobs that it
-// depends on have the required status.
+// dependenciesMet says whether all jobs that a replicated job depends on have the required status.
 func (r reader) dependenciesMet(job reader, replicas map[string]int) bool {
 	for _, on := range job.list("dependsOn") {
 		if name := on.text("name"); !r.jobIs(name, on.text("status"), replicas[name]) {

@@ -14,8 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// KAI's and Run:ai's words for a part of a GPU. They are annotations of the pod, about
-// one container: the first, unless another is named.
+// KAI's and Run:ai's words for a part of a GPU: annotations about one container, the first unless another is named.
 const (
 	kaiFraction  = "gpu-fraction"                // of a card's memory: 0.5
 	kaiMemory    = "gpu-memory"                  // MiB of each card
@@ -28,8 +27,7 @@ const (
 	kaiMemoryLimit   = "gpu-memory.limit"
 	kaiCores         = "gpu-sm-cores"
 
-	// kaiShare is the name under which the record lists such a part: kubelet knows no
-	// resource for it.
+	// kaiShare is the name of such a part in the record: kubelet knows no resource for it.
 	kaiShare v1.ResourceName = "kai.scheduler/gpu-fraction"
 
 	// labelNodePool partitions a cluster: pods with it run on nodes with the same value.
@@ -70,9 +68,8 @@ func SpeaksKAI(pod *v1.Pod) bool {
 	return false
 }
 
-// asksKAI says whether a pod asks for a part of a GPU in these words. The annotation
-// gpu-memory has no prefix and others use it to describe whole GPUs: in pods that were not
-// written for KAI it counts only where no container asks for devices.
+// asksKAI says whether a pod asks for a part of a GPU in these words. gpu-memory has no prefix: in
+// pods that were not written for KAI it counts only where no container asks for devices.
 func asksKAI(pod *v1.Pod) bool {
 	_, fraction := pod.Annotations[kaiFraction]
 	_, memory := pod.Annotations[kaiMemory]
@@ -133,25 +130,17 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 	default:
 		return nil, fmt.Errorf("%s: given without %s or %s", annotation(kaiDevices), kaiFraction, kaiMemory)
 	}
-	var err error
-	if text, ok := pod.Annotations[kaiDevices]; ok {
-		if a.count, err = wholeNumber(text, annotation(kaiDevices), maxCount); err != nil {
-			return nil, err
-		}
+	cards, err := numberIn(pod.Annotations, kaiDevices, annotation(kaiDevices), maxCount)
+	if err != nil {
+		return nil, err
 	}
-	if text, ok := pod.Annotations[kaiCompute]; ok {
-		n, err := wholeNumber(text, annotation(kaiCompute), 100)
-		if err != nil {
-			return nil, err
-		}
-		a.part.Milli = n * 10
-	}
-	return a, nil
+	percent, err := numberIn(pod.Annotations, kaiCompute, annotation(kaiCompute), 100)
+	a.count, a.part.Milli = max(1, cards), percent*10
+	return a, err
 }
 
-// recordedShare is what a bound pod of KAI's holds, by its record: annotations that ask for
-// it can be edited while the pod runs, and what it was given stays. nil when the record is
-// not about such a part.
+// recordedShare is what a bound pod of KAI's holds, by its record: its annotations can be edited, and
+// what it was given stays. nil when the record is not about such a part.
 func recordedShare(pod *v1.Pod) *model.Request {
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if !ok || !strings.Contains(text, string(kaiShare)) {
@@ -161,10 +150,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 	if err != nil || rec.Node != pod.Spec.NodeName {
 		return nil
 	}
-	out := &model.Request{Vendor: model.NVIDIA}
-	if pod.Spec.Priority != nil {
-		out.Priority = *pod.Spec.Priority
-	}
+	out := &model.Request{Vendor: model.NVIDIA, Priority: priority(pod)}
 	given := map[string][]record.Device{}
 	for _, c := range rec.Containers {
 		if c.Resource == string(kaiShare) {
@@ -186,8 +172,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 	return out
 }
 
-// thousandths reads a decimal fraction above 0 and below 1; digits after the third are cut
-// off, so that equal parts of a card always fit together.
+// thousandths reads a fraction above 0 and below 1, rounded down so that equal parts of a card fit together.
 func thousandths(text string) (int, bool) {
 	q, err := ParseQuantity(text)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {

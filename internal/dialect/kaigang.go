@@ -31,8 +31,7 @@ const (
 // KAISubgroup is the label by which a pod names its subgroup.
 const KAISubgroup = "kai.scheduler/subgroup-name"
 
-// nonPreemptible is the priority from which KAI's workloads are not preempted, unless they
-// say otherwise.
+// nonPreemptible is the priority from which KAI's workloads are not preempted, unless they say otherwise.
 const nonPreemptible = 100
 
 // kaiGroups are the PodGroups that a pod of KAI names by annotation. The word has no prefix,
@@ -41,10 +40,7 @@ var kaiGroups = OwnerKind{
 	Kind: "PodGroup", Resource: KAIGroups, group: true, field: annotation(kaiGroupName), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
 		name := pod.Annotations[kaiGroupName]
-		if name == "" || !SpeaksKAI(pod) {
-			return Owned{}, false
-		}
-		return Owned{Name: name, Gang: "kai/" + pod.Namespace + "/" + name}, true
+		return Owned{Name: name, Gang: "kai/" + pod.Namespace + "/" + name}, name != "" && SpeaksKAI(pod)
 	},
 }
 
@@ -77,9 +73,8 @@ func (m *Membership) kai(pod *v1.Pod) error {
 	return nil
 }
 
-// Adopt adds what the object that owns a pod says in KAI's words, where the pod itself says
-// nothing: KAI reads them from the workload that people submit. scheduler is the pod's. An
-// error names the field.
+// Adopt adds what the object that owns a pod says in KAI's words, where the pod says nothing: KAI
+// reads them from the workload. scheduler is the pod's. An error names the field.
 func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, levels topology.Levels) error {
 	labels, annotations := owner.GetLabels(), owner.GetAnnotations()
 	like := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: v1.PodSpec{SchedulerName: scheduler}}
@@ -101,8 +96,7 @@ func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, l
 	return err
 }
 
-// preemptibility reads KAI's word for whether others may take a workload's place; not said
-// when it is empty.
+// preemptibility reads KAI's word for whether a workload may be preempted; not said when it is empty.
 func preemptibility(word string) (preemptible, said bool, err error) {
 	switch strings.ToLower(word) {
 	case "":
@@ -136,24 +130,16 @@ func kaiGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 		s.Require, s.Prefer = sub.kaiTopology(levels)
 		g.Subgroups = append(g.Subgroups, s)
 	}
-	g.defaultSubgroupMinimums()
+	leaves := g.leaves()
+	for i, s := range g.Subgroups { // a leaf without minMember needs one member, as in KAI
+		if s.Min == 0 && slices.Contains(leaves, s.Name) {
+			g.Subgroups[i].Min = 1
+		}
+	}
 	if spec.err() != nil {
 		return g, spec.err()
 	}
 	return g, g.CheckSubgroups(map[string]string{"": "spec.subGroups", "name": "name", "parent": "parent", "min": "minMember", "minGroups": "minSubGroup"})
-}
-
-// defaultSubgroupMinimums: a leaf without minMember needs one member, as in KAI.
-func (g *Group) defaultSubgroupMinimums() {
-	inner := map[string]bool{}
-	for _, s := range g.Subgroups {
-		inner[s.Parent] = true
-	}
-	for i := range g.Subgroups {
-		if s := &g.Subgroups[i]; s.Min == 0 && !inner[s.Name] {
-			s.Min = 1
-		}
-	}
 }
 
 // kaiSize is how many pods of a Job or JobSet start together by KAI's annotation, which
@@ -177,9 +163,5 @@ func kaiSize(o *unstructured.Unstructured, kind schema.GroupVersionResource) (in
 
 // minMember reads KAI's annotation for the number of pods that start together; 0 without.
 func minMember(annotations map[string]string) (int, error) {
-	text, ok := annotations[kaiMinMember]
-	if !ok {
-		return 0, nil
-	}
-	return wholeNumber(text, annotation(kaiMinMember), maxGang)
+	return numberIn(annotations, kaiMinMember, annotation(kaiMinMember), maxGang)
 }

@@ -101,8 +101,7 @@ func (r reader) duration(path string) time.Duration {
 	return d
 }
 
-// kaiWeight is the one weight of a queue: KAI has one for each resource, and they must
-// agree where they differ from 0 and GPUs have one.
+// kaiWeight is the one weight of a queue: those of KAI's resources must agree where they are not 0.
 func kaiWeight(of reader, weights map[string]float64) int64 {
 	weight, word := 1.0, ""
 	for _, r := range []string{"memory", "cpu", "gpu"} {

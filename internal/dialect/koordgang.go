@@ -15,8 +15,7 @@ import (
 // KoordGroups are the PodGroups that Koordinator took over from scheduler-plugins.
 var KoordGroups = schema.GroupVersionResource{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// Koordinator's words for gangs: annotations of a pod, the labels of the lightweight form,
-// and the label that names a PodGroup.
+// Koordinator's words for gangs: annotations of a pod, labels of the lightweight form, and that of a PodGroup.
 const (
 	koordGang    = "gang.scheduling.koordinator.sh/name"
 	koordMin     = "gang.scheduling.koordinator.sh/min-available"
@@ -38,14 +37,12 @@ var koordGroups = OwnerKind{
 	find: labelledWith(koordGroupLabel, "koordgroup/"),
 }
 
-// isKoordGang says whether a pod's own annotations or labels make it a member of a gang in
-// Koordinator's words.
+// isKoordGang says whether a pod's own annotations or labels put it into a gang in Koordinator's words.
 func isKoordGang(pod *v1.Pod) bool {
 	return pod.Annotations[koordGang] != "" || pod.Labels[koordLightName] != ""
 }
 
-// koordGang reads that gang. Gangs that are bundled start together: they are one gang here,
-// and each of them a task with its own minimum.
+// koordGang reads that gang. Bundled gangs start together: here they are one gang, and each a task with its minimum.
 func (m *Membership) koordGang(pod *v1.Pod) error {
 	name, least, field := pod.Annotations[koordGang], pod.Annotations[koordMin], annotation(koordMin)
 	if name == "" {

@@ -14,9 +14,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Koordinator's words for devices. Amounts are of all cards together, a card is 100:
-// gpu-core 200 and gpu-memory-ratio 200 are two cards. gpu.shared divides them over
-// several cards that others may use, too.
+// Koordinator's words for devices. Amounts are of all cards together, a card is 100: gpu-core 200 is
+// two cards. gpu.shared divides them over several cards that others may use, too.
 const (
 	koordGPU    v1.ResourceName = "koordinator.sh/gpu" // compute and memory alike
 	koordCore   v1.ResourceName = "koordinator.sh/gpu-core"
@@ -106,13 +105,7 @@ func koordParts(a *ask, core, ratio, shared, memory koordAmount) (*ask, error) {
 	return a, nil
 }
 
-// annotateKoordinator is what koordlet's hook reads.
-func annotateKoordinator(p placed) map[string]string {
-	return map[string]string{koordAllocated: koordAllocation(p)}
-}
-
-// koordWishes reads where devices must be inside a node. Selectors of devices by label, and
-// rules about the other pods on them, are not offered.
+// koordWishes reads where devices must be inside a node. Selectors by label and rules about other pods are refused.
 func koordWishes(pod *v1.Pod, r *model.Request) error {
 	if err := refuse(pod.Annotations, koordJoint, koordPartition); err != nil {
 		return err
@@ -146,8 +139,8 @@ type koordDevice struct {
 	Resources map[string]string `json:"resources"`
 }
 
-// koordAllocation spells the devices of a pod as Koordinator does.
-func koordAllocation(p placed) string {
+// annotateKoordinator spells the devices of a pod as koordlet's hook reads them.
+func annotateKoordinator(p placed) map[string]string {
 	var list []koordDevice
 	for slot := range p.grant.Set.Slots() {
 		d := p.node.Devices[slot]
@@ -169,11 +162,8 @@ func koordAllocation(p placed) string {
 		}
 		list = append(list, koordDevice{Minor: d.Index, ID: d.UUID, Resources: resources})
 	}
-	text, err := json.Marshal(map[string][]koordDevice{"gpu": list})
-	if err != nil {
-		return "" // maps and strings only
-	}
-	return string(text)
+	text, _ := json.Marshal(map[string][]koordDevice{"gpu": list}) // strings and numbers
+	return map[string]string{koordAllocated: string(text)}
 }
 
 // koordDevices derives cards from what Koordinator publishes on a node without a device
@@ -182,13 +172,6 @@ func koordDevices(node *v1.Node) (*registration, error) {
 	if vendor := node.Labels[koordVendor]; vendor != "" && vendor != "nvidia" || quantity(node.Status.Allocatable, nvidiaGPU) > 0 {
 		return nil, nil
 	}
-	cards := quantity(node.Status.Allocatable, koordCore) / 100
-	if cards == 0 || cards > maxCount {
-		return nil, nil
-	}
-	memory := int64(0)
-	if q, ok := node.Status.Allocatable[koordMemory]; ok {
-		memory = max(0, q.Value()) >> 20 / cards
-	}
-	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(min(memory, maxMiB))), nil
+	cards, memory := quantity(node.Status.Allocatable, koordCore)/100, node.Status.Allocatable[koordMemory]
+	return equalCards(node, cards, min(max(0, memory.Value())>>20, maxMiB*cards), 1)
 }

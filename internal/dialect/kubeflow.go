@@ -15,8 +15,7 @@ const (
 	labelKubeflowType = "training.kubeflow.org/replica-type"
 )
 
-// kubeflowGroupVersion is that of training-operator's kinds. MPIJob also exists in
-// v2beta1, which is mpi-operator's.
+// kubeflowGroupVersion is that of training-operator's kinds; v2beta1 of MPIJob is mpi-operator's.
 var kubeflowGroupVersion = schema.GroupVersion{Group: "kubeflow.org", Version: "v1"}
 
 // kubeflowKinds are training-operator's: they differ in the field that has the replicas.
@@ -45,10 +44,9 @@ func kubeflowKind(kind, resource, replicas string) OwnerKind {
 	}
 }
 
-// kubeflowGroup reads a job of training-operator, which creates all its pods at once. All
-// start together; of elastic workers the least; schedulingPolicy.minAvailable replaces
-// both. The fields count as if the operator had made a PodGroup of them, which it does
-// with --gang-scheduler-name=volcano.
+// kubeflowGroup reads a job of training-operator, as if the operator had made a PodGroup of its fields
+// (--gang-scheduler-name=volcano): all pods start together, of elastic workers the least;
+// schedulingPolicy.minAvailable replaces both.
 func kubeflowGroup(o *unstructured.Unstructured, replicas string) (Group, error) {
 	spec := readerOf(o).in("spec")
 	total, least := 0, 0

@@ -11,13 +11,11 @@ const (
 	labelLWSGroup     = "leaderworkerset.sigs.k8s.io/group-index"
 	labelLWSWorker    = "leaderworkerset.sigs.k8s.io/worker-index" // 0 is the leader
 	annotationLWSSize = "leaderworkerset.sigs.k8s.io/size"
-	// annotationLWSExclusive gives each group a domain of its own: workers are created
-	// when the leader has a place, and are sent to its domain.
+	// annotationLWSExclusive gives each group a domain: workers are created there when the leader has a place.
 	annotationLWSExclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 )
 
-// findLWS: each group of a set is a gang. The pods are controlled by StatefulSets, one for
-// all leaders and one for the workers of each group.
+// findLWS: each group is a gang. StatefulSets control the pods: one all leaders, one each group's workers.
 func findLWS(pod *v1.Pod) (Owned, bool) {
 	name, group := pod.Labels[labelLWS], pod.Labels[labelLWSGroup]
 	o := Owned{Name: name, Gang: "lws/" + pod.Namespace + "/" + name + "/" + group, Task: "worker", Leader: pod.Labels[labelLWSWorker] == "0"}
@@ -27,14 +25,9 @@ func findLWS(pod *v1.Pod) (Owned, bool) {
 	return o, name != "" && group != ""
 }
 
-// lwsMembers is the size of a pod's group, which may differ from what its set says while
-// that is being changed.
+// lwsMembers is the size of a pod's group, which differs from the set's while that is being changed.
 func lwsMembers(pod *v1.Pod) (int, error) {
-	text, ok := pod.Annotations[annotationLWSSize]
-	if !ok {
-		return 0, nil
-	}
-	return wholeNumber(text, annotation(annotationLWSSize), maxGang)
+	return numberIn(pod.Annotations, annotationLWSSize, annotation(annotationLWSSize), maxGang)
 }
 
 // lwsSize: the leader and its workers.
@@ -42,8 +35,7 @@ func lwsSize(o *unstructured.Unstructured, _ string) int {
 	return readerOf(o).count("spec.leaderWorkerTemplate.size", 1, 1)
 }
 
-// lwsFirst: where workers are created when the leader is ready, or has a place, the leader
-// alone.
+// lwsFirst: the leader alone, where workers are created when it is ready or has a place.
 func lwsFirst(o *unstructured.Unstructured, _ string) int {
 	_, exclusive := o.GetAnnotations()[annotationLWSExclusive]
 	if exclusive || readerOf(o).text("spec.startupPolicy") == "LeaderReady" {

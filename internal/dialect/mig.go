@@ -37,8 +37,7 @@ func readSlices(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 	return found, nil
 }
 
-// sliceDevices are the MIG instances that a device plugin publishes. They are cut already:
-// each is a device of its own, which can be cut in one way.
+// sliceDevices are the MIG instances that a device plugin publishes, each a device that can be cut in one way.
 func sliceDevices(node *v1.Node) (*registration, error) {
 	reg := &registration{more: true}
 	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
@@ -60,8 +59,7 @@ func sliceDevices(node *v1.Node) (*registration, error) {
 	return reg, nil
 }
 
-// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me. Other names cannot
-// be written to a record.
+// isProfile checks the form of a profile's name, 1g.10gb or 1g.5gb.me: a record cannot hold others.
 func isProfile(s string) bool {
 	compute, rest, ok := strings.Cut(s, "g.")
 	if !ok || compute == "" || strings.Trim(compute, "0123456789") != "" {

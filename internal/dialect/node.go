@@ -25,15 +25,13 @@ var attributeLabels = []string{
 	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
 }
 
-// kubeLabels begin labels that describe nodes as well, as kubelet and cloud providers write
-// them.
+// kubeLabels begin labels by which kubelet and cloud providers describe nodes.
 var kubeLabels = []string{
 	v1.LabelHostname, v1.LabelArchStable, v1.LabelOSStable, v1.LabelInstanceTypeStable,
 	"feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
 }
 
-// DescribesHardware says whether a label describes what a node is, as agents, GPU vendors and
-// cloud providers write it.
+// DescribesHardware says whether a label describes a node, as agents, GPU vendors and cloud providers write it.
 func DescribesHardware(label string) bool {
 	domain, _, _ := strings.Cut(label, "/")
 	return slices.Contains(attributeLabels, label) && label != labelNodePool ||
@@ -63,8 +61,7 @@ func (f *Facts) Value(node *v1.Node) func(label string) string {
 	}
 }
 
-// Describe is Inventory, with the node's domains and what its kubelet requires of NUMA
-// nodes.
+// Describe is Inventory, with the node's domains and what its kubelet requires of NUMA nodes.
 func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	inv, problem := Inventory(node, f.GPUNode)
 	if f.Levels != nil {
@@ -78,22 +75,20 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	return inv, problem
 }
 
-// Inventory describes a node's devices: from its GPUNode if it has one, else
-// from labels and allocatable. The inventory is always usable; the error says
-// what had to be ignored (a field of a GPUNode that contradicts others, a label
-// with an invalid value), naming the field.
+// Inventory describes a node's devices: from its GPUNode, else from labels and allocatable. It is
+// always usable; the error names the field that had to be ignored.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	markUnhealthy(n, node)
-	n.Host, n.Extras = nodeOffers(node)
+	list := node.Status.Allocatable
+	n.Host, n.Extras = host(list), extras(list, list.Pods().Value())
 	return n, err
 }
 
-// markUnhealthy marks the devices that the annotation volcano.sh/gpu-unhealthy-ids of
-// the node lists, by index or UUID. Volcano's device plugin writes indexes of NVIDIA's
-// cards; entries that name no device of the node are ignored, as Volcano does.
+// markUnhealthy marks the devices that the node's annotation volcano.sh/gpu-unhealthy-ids lists, by
+// UUID or NVIDIA's cards by index. Others are ignored, as Volcano does.
 func markUnhealthy(n *model.Node, node *v1.Node) {
-	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy]) {
+	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy], ",") {
 		for i := range n.Devices {
 			d := &n.Devices[i]
 			if d.UUID == id || d.Vendor == model.NVIDIA && strconv.Itoa(d.Index) == id {
@@ -113,8 +108,7 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 		err = ledger.Validate(inv)
 	}
 	if err != nil {
-		// Which devices exist is unclear, so labels and allocatable decide; but a device
-		// reported as unhealthy, or cordoned, is not used.
+		// Which devices exist is unclear: labels and allocatable decide, without unhealthy and cordoned ones.
 		derived, _ := fromCluster(node)
 		_ = setHealth(derived, gn)
 		_ = setCordons(derived, gn)
@@ -126,9 +120,8 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	return inv, nil
 }
 
-// fromCluster derives devices from what others publish on the node: the device
-// plugins of the vocabularies, else labels and allocatable. Families that speak for
-// all of a vendor's devices go first, those that add devices after them.
+// fromCluster derives devices from what device plugins publish on the node, else from labels and
+// allocatable. Families that speak for all of a vendor's devices go before those that add some.
 func fromCluster(node *v1.Node) (*model.Node, error) {
 	n, problem := fromLabels(node)
 	for _, more := range []bool{false, true} {
@@ -155,20 +148,14 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 	return n, problem
 }
 
-// merge replaces the devices of a registration's vendor; other vendors' devices stay.
-// Their indexes were assigned here, so they are renumbered where a registered device
-// has the same index.
+// merge replaces the devices of a registration's vendor. Those of others stay, and get another index
+// where a registered device has theirs: it was assigned here.
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
-	next, moved := 0, false
-	for _, d := range n.Devices {
-		next = max(next, d.Index+1)
-	}
-	for _, d := range reg.devices {
-		if !reg.more { // else it has no index yet
-			next = max(next, d.Index+1)
-		}
+	next, moved := nextIndex(n.Devices), false
+	if !reg.more { // else they have no indexes yet
+		next = max(next, nextIndex(reg.devices))
 	}
 	for _, d := range n.Devices {
 		if d.Vendor == vendor && !reg.more {
@@ -182,10 +169,8 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	for _, d := range reg.devices {
 		if reg.more {
 			d.Index, next = next, next+1
-		} else {
-			if before := known(n, d); before != nil {
-				d.Health, d.Cordoned = max(d.Health, before.Health), d.Cordoned || before.Cordoned
-			}
+		} else if before := known(n, d); before != nil {
+			d.Health, d.Cordoned = max(d.Health, before.Health), d.Cordoned || before.Cordoned
 		}
 		out.Devices = append(out.Devices, d)
 	}
@@ -201,8 +186,15 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is a device as an earlier family reported it, nil when none did: it stays
-// unhealthy or cordoned if any family says so.
+// nextIndex is the first index above those of devices.
+func nextIndex(devices []model.Device) (next int) {
+	for _, d := range devices {
+		next = max(next, d.Index+1)
+	}
+	return next
+}
+
+// known is a device as an earlier family reported it, or nil: what one family calls unhealthy or cordoned stays so.
 func known(n *model.Node, d model.Device) *model.Device {
 	for i := range n.Devices {
 		o := &n.Devices[i]
@@ -213,8 +205,7 @@ func known(n *model.Node, d model.Device) *model.Device {
 	return nil
 }
 
-// equalDevices are cards of which only the number and the memory are known; model
-// and memory come from labels where the node has them.
+// equalDevices are cards of which only number and memory are known; labels tell the rest where they can.
 func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.MiB) *registration {
 	if memory == 0 {
 		memory, _ = labelledMemory(node, vendor, count)
@@ -224,6 +215,15 @@ func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.Mi
 		reg.devices = append(reg.devices, model.Device{Index: i, Vendor: vendor, Model: labelledModel(node, vendor), Memory: memory, NUMA: model.NUMAUnknown})
 	}
 	return reg
+}
+
+// equalCards are NVIDIA's cards of which their number is known, and the memory of all of them
+// together, in units of so many MiB; none when the number is impossible.
+func equalCards(node *v1.Node, cards, memory, unit int64) (*registration, error) {
+	if cards == 0 || cards > maxCount {
+		return nil, nil
+	}
+	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards*unit)), nil
 }
 
 // base is what both sources share.
@@ -246,9 +246,8 @@ func base(node *v1.Node, shared replicas) *model.Node {
 	return n
 }
 
-// fromLabels derives devices from what any cluster has: allocatable counts, the
-// labels of GPU Feature Discovery, the seeds' labels. Devices get indexes but no
-// UUIDs.
+// fromLabels derives devices from what any cluster has: allocatable, the labels of GPU Feature
+// Discovery and of the seeds. Devices get indexes but no UUIDs.
 func fromLabels(node *v1.Node) (*model.Node, error) {
 	turns := replicasOf(node)
 	n := base(node, turns)
@@ -268,13 +267,12 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 		if err != nil {
 			problem = err
 		}
-		first := len(n.Devices)
 		var indexes []int
-		for i := range count {
-			d := model.Device{Index: first + i, Vendor: w.Vendor, Model: labelledModel(node, w.Vendor), Memory: memory, NUMA: model.NUMAUnknown}
+		for _, d := range equalDevices(node, w.Vendor, count, memory).devices {
+			d.Index = len(n.Devices)
 			shared.apply(&d)
 			n.Devices = append(n.Devices, d)
-			indexes = append(indexes, first+i)
+			indexes = append(indexes, d.Index)
 		}
 		if node.Labels[names.LabelInterconnect] == "nvlink" && count > 1 {
 			n.Links = append(n.Links, model.Link{Between: indexes, Class: model.NVLink, Count: 1})
@@ -286,12 +284,7 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 // labelledModel is the GPU model a node's labels name.
 func labelledModel(node *v1.Node, v model.Vendor) model.GPUModel {
 	product := map[model.Vendor]string{model.NVIDIA: names.LabelNVIDIAProduct, model.AMD: names.LabelAMDProduct}[v]
-	for _, key := range []string{product, names.LabelAccelerator} {
-		if value := node.Labels[key]; value != "" {
-			return model.ParseModel(value)
-		}
-	}
-	return model.GPUModel{}
+	return model.ParseModel(cmp.Or(node.Labels[product], node.Labels[names.LabelAccelerator]))
 }
 
 // labelledMemory is the memory of each device: GPU Feature Discovery's label in

@@ -18,8 +18,7 @@ var NodeTopologies = schema.GroupVersionResource{Group: "topology.node.k8s.io", 
 
 // nodeTopology is the part of a NodeResourceTopology that Tangram reads.
 type nodeTopology struct {
-	// TopologyPolicies is the old form of the attributes: policy and scope in one
-	// word.
+	// TopologyPolicies is the old form of the attributes: policy and scope in one word.
 	TopologyPolicies []string `json:"topologyPolicies"`
 	Attributes       []struct {
 		Name  string `json:"name"`
@@ -36,8 +35,7 @@ type numaZone struct {
 	} `json:"resources"`
 }
 
-// align adds what a NodeResourceTopology says to an inventory. It changes nothing
-// when it returns an error.
+// align adds what a NodeResourceTopology says to an inventory; nothing when it returns an error.
 func align(n *model.Node, object *unstructured.Unstructured) error {
 	var t nodeTopology
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &t); err != nil {
@@ -81,25 +79,24 @@ func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err erro
 			scope = a.Value
 		}
 	}
-	switch policy {
-	case "", "none", "None", "best-effort", "BestEffort":
-		return model.AnyNUMA, false, nil
-	case "restricted", "Restricted":
-		p = model.FewestNUMA
-	case "single-numa-node", "SingleNUMANode":
-		p = model.OneNUMA
-	default:
+	p, known := numaPolicies[policy]
+	switch {
+	case !known:
 		return 0, false, fmt.Errorf("%s: %q is not a policy of kubelet's topology manager", field, policy)
-	}
-	if scope != "container" && scope != "pod" {
+	case p != model.AnyNUMA && scope != "container" && scope != "pod":
 		return 0, false, fmt.Errorf("attributes[topologyManagerScope]: %q is neither container nor pod", scope)
 	}
 	return p, scope == "container", nil
 }
 
-// spreadOverZones assigns devices with an unknown NUMA node to the zones' free places,
-// in order. Which device is in which zone is unknown on a node without a GPUNode; the
-// number in each zone is what decides whether kubelet admits a pod.
+// numaPolicies are kubelet's policies, as attributes and as topologyPolicies spell them.
+var numaPolicies = map[string]model.NUMAPolicy{
+	"": model.AnyNUMA, "none": model.AnyNUMA, "None": model.AnyNUMA, "best-effort": model.AnyNUMA, "BestEffort": model.AnyNUMA,
+	"restricted": model.FewestNUMA, "Restricted": model.FewestNUMA, "single-numa-node": model.OneNUMA, "SingleNUMANode": model.OneNUMA,
+}
+
+// spreadOverZones assigns devices with an unknown NUMA node to the zones' free places, in order: the
+// number in each zone decides whether kubelet admits a pod.
 func spreadOverZones(n *model.Node, vendor model.Vendor, resource string, zones []numaZone) {
 	var counts []int
 	total := 0

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// OwnerKind is a kind of object with pods that run together. All kinds are in one
-// table: to support another kind, add a row.
+// OwnerKind is a kind of object whose pods run together: a row of the table of all kinds.
 type OwnerKind struct {
 	Kind     string
 	Resource schema.GroupVersionResource
@@ -23,22 +23,18 @@ type OwnerKind struct {
 	Label string
 	// find is the object a pod belongs to; false when it belongs to none of the kind.
 	find func(pod *v1.Pod) (Owned, bool)
-	// size is how many pods can exist together now; 0 when each may start alone. task is that
-	// of a pod, whose existence may tell more than the object's status, which is written
-	// after it; empty to know by the object alone.
+	// size is how many pods can exist together now; 0 when each may start alone. task is that of a pod,
+	// which may exist before the object's status says so; may be empty.
 	size func(o *unstructured.Unstructured, task string) int
-	// says is what a controller states about its gang besides the size, as a PodGroup
-	// would; nil for kinds that state nothing else.
+	// says is what a controller states about its gang besides the size, as a PodGroup would; may be nil.
 	says func(o *unstructured.Unstructured) (Group, error)
 	// group: a PodGroup, which goes before controllers. field is where a pod names it.
 	group bool
 	field string
 
-	// What follows is for kinds that create their pods by and by, or that change while
-	// they run; nil for the others.
+	// What follows is for kinds that create pods by and by, or change while they run; nil for others.
 
-	// members is how many a pod itself says belong together, of kinds whose objects stand
-	// for several gangs. An error names the field.
+	// members is how many pods a pod says belong together, of objects that stand for several gangs.
 	members func(pod *v1.Pod) (int, error)
 	// first is how many can exist before the leaders among them have places, where the
 	// others are created only then; 0 where all are created at once.
@@ -46,11 +42,9 @@ type OwnerKind struct {
 	// running is how many are needed by a gang that has been whole and still has members
 	// with places: more may come and go one by one. 0 while it has not been whole.
 	running func(o *unstructured.Unstructured) int
-	// later is how many of the object's pods are created only when others are ready, of
-	// kinds whose pods belong together by labels alone.
+	// later is how many pods are created only when others are ready, of kinds whose gangs are by labels alone.
 	later func(o *unstructured.Unstructured) int
-	// over says whether all of a task is, so that size does not count it; nil: size counts
-	// pods whether they have succeeded or not.
+	// over says whether a task is over, so that size does not count it; nil: size counts succeeded pods, too.
 	over func(o *unstructured.Unstructured, task string) bool
 	// ahead: it says better than a PodGroup how many are needed, since the operator that
 	// writes the PodGroup does not change it with what has happened.
@@ -68,25 +62,21 @@ type Owned struct {
 	Gang string
 	// Task is the pod's role there, Subgroup the subgroup that it is in; may be empty.
 	Task, Subgroup string
-	// Leader: it is one of those that exist first, of kinds that create the others when
-	// these have places.
+	// Leader: it exists first, of kinds that create the others when these have places.
 	Leader bool
 	// Reference is the controller's; of a PodGroup it is empty.
 	Reference metav1.OwnerReference
 }
 
-// Needs is how many members a gang needs, depending on what it has come to. It counts what
-// the object's own controller can create now: pods that are created only when others run do
-// not count, or both would wait for each other.
+// Needs is how many members a gang needs now: those that its controller can create. Pods that are
+// created only when others run do not count, or both would wait for each other.
 type Needs struct {
 	// First while there are leaders only, Whole otherwise; First is 0 where it is the same.
 	// Whole is 0 when each may start alone.
 	First, Whole int
 	// Running of a gang that has been whole, while any member has its place; 0: as to start.
-	// Without any it starts anew, whole.
 	Running int
-	// Later of those that are counted elsewhere do not exist yet: they are created when
-	// others of the same object are ready.
+	// Later of those that are counted elsewhere are created when others of the same object are ready.
 	Later int
 }
 
@@ -94,7 +84,7 @@ type Needs struct {
 // is how many members the pod itself speaks of, 0 if it does not.
 func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, size int, pod *v1.Pod) Needs {
 	k := kindOf(kind)
-	if k == nil {
+	if k.find == nil {
 		return Needs{}
 	}
 	found, _ := k.find(pod)
@@ -114,9 +104,8 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 	return n
 }
 
-// sizeNow is how many pods of an object start together: what an annotation of KAI's says,
-// else the kind's own rule. Of a JobSet not more than it can create now: it waits for those
-// before it creates others.
+// sizeNow is how many pods of an object start together: by KAI's annotation, else by the kind's own
+// rule; of a JobSet not more than it can create now, before others.
 func (k *OwnerKind) sizeNow(o *unstructured.Unstructured, task string) int {
 	n, ok := kaiSize(o, k.Resource)
 	if ok && k.Resource != JobSets {
@@ -150,60 +139,51 @@ func Watched() []schema.GroupVersionResource {
 }
 
 // GroupField is the field in which a pod names its PodGroup of a kind.
-func GroupField(kind schema.GroupVersionResource) string {
-	if k := kindOf(kind); k != nil {
-		return k.field
-	}
-	return ""
-}
+func GroupField(kind schema.GroupVersionResource) string { return kindOf(kind).field }
 
 // States says whether objects of a kind state more about their gang than its size, which
 // GroupOf reads: PodGroups, and controllers with fields for queue and priority.
 func States(kind schema.GroupVersionResource) bool {
 	k := kindOf(kind)
-	return k != nil && (k.group || k.says != nil)
+	return k.group || k.says != nil
 }
 
-// Over says whether an object of a kind does not count the pods of a task any more, because
-// all of them have succeeded.
+// Over says whether an object does not count the pods of a task any more: all have succeeded.
 func Over(kind schema.GroupVersionResource, o *unstructured.Unstructured, task string) bool {
 	k := kindOf(kind)
-	return k != nil && k.over != nil && o != nil && k.over(o, task)
+	return k.over != nil && o != nil && k.over(o, task)
 }
 
 // Bounds says whether objects of a kind bound the PodGroups that are made for them.
-func Bounds(kind schema.GroupVersionResource) bool {
-	k := kindOf(kind)
-	return k != nil && k.bounds
-}
+func Bounds(kind schema.GroupVersionResource) bool { return kindOf(kind).bounds }
 
 // SizeOf is how many pods of an object of a kind in the table start together now; 0 for
 // other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
-	if k := kindOfObject(o); k != nil {
+	if k := kindOfObject(o); k.size != nil {
 		return k.sizeNow(o, "")
 	}
 	return 0
 }
 
-// kindOfObject is the row of an object, or nil.
+// kindOfObject is the row of an object, kindOf that of a resource; an empty one of others.
 func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
-	for i := range owners {
-		if k := &owners[i]; k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
-			return k
-		}
-	}
-	return nil
+	return row(func(k *OwnerKind) bool {
+		return k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion())
+	})
 }
 
-// kindOf is the row of a resource, or nil.
 func kindOf(r schema.GroupVersionResource) *OwnerKind {
+	return row(func(k *OwnerKind) bool { return k.Resource == r })
+}
+
+func row(is func(k *OwnerKind) bool) *OwnerKind {
 	for i := range owners {
-		if owners[i].Resource == r {
+		if is(&owners[i]) {
 			return &owners[i]
 		}
 	}
-	return nil
+	return &OwnerKind{}
 }
 
 // labelVolcanoJob is on the pods of a Volcano Job.
@@ -223,12 +203,8 @@ var podGroupKinds = []OwnerKind{
 	{
 		Kind: "PodGroup", Resource: PodGroups, group: true, field: annotation(names.AnnotationKubeGroup), size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
-			for _, key := range []string{names.AnnotationKubeGroup, names.AnnotationVolcanoGroup} {
-				if name := pod.Annotations[key]; name != "" {
-					return Owned{Name: name, Gang: "podgroup/" + pod.Namespace + "/" + name}, true
-				}
-			}
-			return Owned{}, false
+			name := cmp.Or(pod.Annotations[names.AnnotationKubeGroup], pod.Annotations[names.AnnotationVolcanoGroup])
+			return Owned{Name: name, Gang: "podgroup/" + pod.Namespace + "/" + name}, name != ""
 		},
 	},
 	kaiGroups,
@@ -285,8 +261,7 @@ func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
 	return Owned{Name: owner.Name, Gang: ownerGang(pod, owner), Reference: *owner}, true
 }
 
-// ownerGang names the gang of a controller's pods. The namespace is part of it: a pod may
-// name the UID of an object of another namespace.
+// ownerGang names the gang of a controller's pods, with the namespace: a pod may name a UID of another one.
 func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
 	return "owner/" + pod.Namespace + "/" + string(owner.UID)
 }

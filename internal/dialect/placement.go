@@ -26,8 +26,7 @@ func ParsePlacement(name string) (model.Placement, error) {
 	return model.Auto, fmt.Errorf("%q is not binpack or spread", name)
 }
 
-// Placement reads the placement an object's own annotation asks for; Auto when it
-// asks for none.
+// Placement reads the placement that an object's own annotation asks for; Auto when it asks for none.
 func Placement(annotations map[string]string) (model.Placement, error) {
 	return placementAt(annotations, names.AnnotationPlacement)
 }
@@ -44,8 +43,7 @@ func placementAt(annotations map[string]string, key string) (model.Placement, er
 	return p, nil
 }
 
-// readPlacement reads in which direction a pod wants nodes and devices filled:
-// Tangram's word for both, else HAMi's for each.
+// readPlacement reads how nodes and devices are filled: Tangram's word for both, else HAMi's for each.
 func readPlacement(pod *v1.Pod, r *model.Request) error {
 	both, err := Placement(pod.Annotations)
 	if err != nil {
@@ -63,9 +61,8 @@ func readPlacement(pod *v1.Pod, r *model.Request) error {
 	return nil
 }
 
-// readDevicePolicy reads HAMi's list of device policies. The first direction counts.
-// numa and topology-aware are the default where links are known. mutex requires unused
-// devices; HAMi lets other pods join later, here the pod keeps the device alone.
+// readDevicePolicy reads HAMi's device policies, of which the first direction counts. numa and
+// topology-aware are the default; mutex requires an unused device, which the pod then keeps alone.
 func readDevicePolicy(pod *v1.Pod, r *model.Request) error {
 	words, err := wordList(pod, hamiDevicePolicy)
 	if err != nil && pod.Annotations[hamiDevicePolicy] != "" {

@@ -20,12 +20,10 @@ type Group struct {
 	MinTask  map[string]int
 	Queue    string
 	Priority string // a PriorityClass
-	// Require is the level all members must share, when the group asks for one; Prefer
-	// the level that they should.
+	// Require is the level that all members must share, Prefer the one that they should.
 	Require, Prefer model.Level
-	// Subgroups are the gangs that this one is made of; empty for a plain gang. MinGroups
-	// is how many of those directly below the gang it needs; 0: all. Min does not count
-	// then.
+	// Subgroups are the gangs that this one is made of; empty for a plain gang. MinGroups is how many
+	// of the topmost it needs, 0 for all; then Min does not count.
 	Subgroups []Subgroup
 	MinGroups int
 	// Preemptible says whether others may take the gang's place; nil: the group says
@@ -39,7 +37,7 @@ type Group struct {
 // GroupOf reads a PodGroup, Volcano's, KAI's, Grove's or Kubernetes' own, or a controller
 // that States as much, on a cluster with the given levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	if k := kindOfObject(o); k != nil && k.says != nil {
+	if k := kindOfObject(o); k.says != nil {
 		return k.says(o)
 	}
 	return podGroup(o, levels)

@@ -97,9 +97,8 @@ func annotatedQueue(q *arbiter.Queue, o metav1.Object) error {
 	return nil
 }
 
-// QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil when it takes
-// those of all. False: the list is invalid. An empty list is: it is most likely a mistake,
-// and a queue that takes no pods is a closed one.
+// QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil for all. False: the list is
+// invalid, as an empty one is, which is most likely a mistake.
 func QueueNamespaces(queue metav1.Object) (list []string, ok bool) {
 	text, ok := queue.GetAnnotations()[names.AnnotationNamespaces]
 	if !ok {
@@ -132,25 +131,20 @@ func tooMuch(name string, q resource.Quantity) bool {
 	return q.Value() > math.MaxInt64/model.FullMilli || name != "memory" && q.Value() > arbiter.MaxAmount
 }
 
-// countAmount adds an amount of a resource in the arbiter's units: GPUs and CPUs in
-// thousandths, memory in MiB, others as they are.
+// countAmount adds an amount in the arbiter's units: GPUs and CPUs in thousandths, memory in MiB, others as they are.
 func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) {
-	switch {
+	switch vendor := vendorOf(name); {
 	case name == "cpu":
 		to[engine.CPU] += q.MilliValue()
-		return
 	case name == "memory":
 		to[engine.Memory] += q.Value() >> 20
-		return
 	case strings.HasPrefix(name, modelPrefix):
 		to[engine.Model(limitedModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
-		return
-	}
-	if vendor := vendorOf(name); vendor != "" {
+	case vendor != "":
 		to[engine.GPU(vendor)] += q.MilliValue()
-		return
+	default:
+		to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
 	}
-	to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
 }
 
 // limitedModel is the model that a limit is about.

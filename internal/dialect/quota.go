@@ -33,7 +33,7 @@ func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
 		return fmt.Errorf("%s: %s", annotation(names.AnnotationQuota), fmt.Sprintf(format, args...))
 	}
 	out := map[arbiter.Resource]int64{}
-	for _, word := range split(text) {
+	for _, word := range split(text, ",") {
 		name, amount, ok := strings.Cut(word, "=")
 		if !ok {
 			return nil, fail("%q is not written resource=amount", word)

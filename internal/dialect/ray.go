@@ -24,9 +24,8 @@ func raySize(o *unstructured.Unstructured, _ string) int {
 	return total
 }
 
-// rayRunning: a cluster that has been whole goes on with its head and the groups'
-// minimums, and takes every worker that fits beyond these. Replicas of several hosts are
-// of no use in part, so clusters with such are always whole.
+// rayRunning: a cluster that has been whole goes on with its head and the groups' minimums. With
+// replicas of several hosts, which are of no use in part, it is always whole.
 func rayRunning(o *unstructured.Unstructured) int {
 	total, severalHosts := rayCount(o, true)
 	if severalHosts || !hasCondition(o, "RayClusterProvisioned") {
@@ -35,8 +34,7 @@ func rayRunning(o *unstructured.Unstructured) int {
 	return total
 }
 
-// rayCount is the head and the workers, as KubeRay counts them; leastOnly: the groups'
-// minimums.
+// rayCount is the head and the workers, as KubeRay counts them; leastOnly: the groups' minimums.
 func rayCount(o *unstructured.Unstructured, leastOnly bool) (total int, severalHosts bool) {
 	spec := readerOf(o).in("spec")
 	total = 1

@@ -11,8 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 )
 
-// reader reads fields of an object of another project's kind. Paths are fields separated by
-// dots. The first field that is invalid is kept as the error.
+// reader reads fields of another project's object, by paths with dots. It keeps the first error.
 type reader struct {
 	object map[string]any
 	// at is the path of the object, with a dot behind it; empty for a whole one.

@@ -23,22 +23,19 @@ const (
 // replicas is how a node's NVIDIA GPUs are sold to several containers. The zero value
 // means that they are sold whole, or in shares by amount, any number on a device.
 type replicas struct {
-	// turns is how many turns of each GPU are sold; cards how many GPUs there are, where
-	// only labels tell. renamed: turns are sold under a name of their own and not as
-	// nvidia.com/gpu.
+	// turns is how many turns of each GPU are sold; cards how many GPUs there are, where only labels
+	// tell. renamed: turns are not sold as nvidia.com/gpu but under a name of their own.
 	cards, turns int
 	renamed      bool
 	// onePerContainer: a container may ask for one turn only.
 	onePerContainer bool
-	// shares is how many shares by amount a GPU may have at once; 0 for any number.
-	// noAmounts: none are sold.
+	// shares is how many shares by amount a GPU may have at once, 0 for any number; noAmounts: none.
 	shares    int
 	noAmounts bool
 }
 
-// replicasOf reads it from the labels of GPU Feature Discovery: time-slicing or MPS with
-// renameByDefault: false. NVIDIA's device plugin publishes cards times replicas as
-// allocatable; a renamed resource (nvidia.com/gpu.shared) is another vocabulary.
+// replicasOf reads it from GPU Feature Discovery's labels: time-slicing or MPS under the name
+// nvidia.com/gpu, of which allocatable then has cards times replicas.
 func replicasOf(node *v1.Node) replicas {
 	sold := quantity(node.Status.Allocatable, nvidiaGPU)
 	cards, turns := labelNumber(node, names.LabelNVIDIACount), labelNumber(node, replicasLabel)
@@ -59,16 +56,13 @@ func replicasOf(node *v1.Node) replicas {
 	return replicas{cards: int(min(cards, model.MaxDevices)), turns: int(turns), onePerContainer: mps}
 }
 
-// sharedBy reads it from a GPUNode, whose agent knows more than labels say: what it
-// serves itself, and that a container may have one turn only. Where another device
-// plugin serves and the agent says nothing of sharing, labels decide. The error names a
-// field that contradicts others.
+// sharedBy reads it from a GPUNode, whose agent knows what it serves and whether a container may have
+// one turn only. Of another device plugin labels decide, unless the agent says more.
 func sharedBy(node *v1.Node, gn *v1alpha1.GPUNode) (replicas, error) {
 	s := gn.Spec.Sharing
 	if s == nil && !serves(gn) {
 		r := replicasOf(node)
-		// Also of turns under a name of their own. One replica means that the device is
-		// not time-sliced.
+		// Also of turns under another name. One replica means that the device is not time-sliced.
 		if n := labelNumber(node, replicasLabel); r.turns == 0 && n > 1 {
 			r.turns, r.renamed = int(min(n, model.MaxDevices)), true
 		}
@@ -96,11 +90,6 @@ func sharedBy(node *v1.Node, gn *v1alpha1.GPUNode) (replicas, error) {
 // serves says whether a GPUNode's agent is the node's device plugin.
 func serves(gn *v1alpha1.GPUNode) bool {
 	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Serving
-}
-
-// observes says whether a GPUNode's agent leaves it to others to serve devices.
-func observes(gn *v1alpha1.GPUNode) bool {
-	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Observing
 }
 
 // asWhole is how many times each GPU is sold as a whole one.

@@ -14,9 +14,8 @@ import (
 // Request is RequestOn with the default levels of domains.
 func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topology.DefaultLevels()) }
 
-// RequestOn reads what a pod asks for on a cluster with the given levels of domains:
-// nil when it asks for no GPU, an error that names the field when the
-// request is invalid.
+// RequestOn reads what a pod asks for on a cluster with these levels of domains: nil when it asks for
+// no GPU, an error that names the field when the request is invalid.
 func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	return RequestBy(pod, levels, nil)
 }
@@ -24,8 +23,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 // ByClaim is what a pod asks for through ResourceClaims.
 type ByClaim struct {
 	Vendor model.Vendor
-	// Containers has one entry for each request of a claim, not for each container of the
-	// pod: kubelet decides which containers see a claim.
+	// Containers has one entry for each request of a claim: which containers see it, kubelet decides.
 	Containers []model.Container
 	// UseUUIDs, when not empty, are the only cards that the claims' selectors match.
 	UseUUIDs []string
@@ -42,7 +40,7 @@ func RequestBy(pod *v1.Pod, levels topology.Levels, by *ByClaim) (*model.Request
 	if err != nil || r == nil {
 		return nil, err
 	}
-	r.TenantPriority, r.Workload = defaultTenants.Of(pod), workload(pod)
+	r.TenantPriority, r.Workload = defaultTenants.Of(pod), workloads[pod.Labels[names.LabelWorkload]]
 	r.Host, r.Extras = podNeeds(pod)
 	for _, v := range used {
 		if v.wishes != nil {
@@ -61,16 +59,12 @@ func RequestBy(pod *v1.Pod, levels topology.Levels, by *ByClaim) (*model.Request
 	return r, nil
 }
 
-// withClaims is a request for what claims ask for. A pod that asks for GPUs by extended
-// resource as well is refused: a request is of one kind.
+// withClaims is a request for what claims ask for. A pod that asks by extended resource as well is refused.
 func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, error) {
 	if r != nil {
 		return nil, fmt.Errorf("%s: GPUs by claim and by extended resource in one pod", by.Field)
 	}
-	r = &model.Request{Vendor: by.Vendor, Containers: by.Containers, UseUUIDs: by.UseUUIDs}
-	if pod.Spec.Priority != nil {
-		r.Priority = *pod.Spec.Priority
-	}
+	r = &model.Request{Vendor: by.Vendor, Containers: by.Containers, UseUUIDs: by.UseUUIDs, Priority: priority(pod)}
 	if n := r.Count(); n > model.MaxDevices {
 		return nil, fmt.Errorf("%s: %d GPUs in all, at most %d", by.Field, n, model.MaxDevices)
 	}
@@ -80,10 +74,7 @@ func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, err
 // counts reads how many devices, and how much of each, a pod's containers ask for,
 // and in which vocabularies: what cannot change once the pod exists.
 func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
-	r := &model.Request{}
-	if pod.Spec.Priority != nil {
-		r.Priority = *pod.Spec.Priority
-	}
+	r := &model.Request{Priority: priority(pod)}
 	var first *ask
 	var used []*vocabulary
 	err := eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
@@ -126,8 +117,7 @@ func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
 	return r, used, nil
 }
 
-// eachContainer visits init containers, then containers, as Kubernetes counts
-// them.
+// eachContainer visits init containers, then containers, as Kubernetes counts them.
 func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase model.Phase) error) error {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -147,14 +137,13 @@ func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase m
 	return nil
 }
 
-func workload(pod *v1.Pod) model.Workload {
-	switch pod.Labels[names.LabelWorkload] {
-	case "training":
-		return model.Training
-	case "inference":
-		return model.Inference
-	case "development":
-		return model.Development
+// workloads are the values of names.LabelWorkload.
+var workloads = map[string]model.Workload{"training": model.Training, "inference": model.Inference, "development": model.Development}
+
+// priority is that of a pod; 0 before the API server has set it.
+func priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
 	}
-	return model.AnyWorkload
+	return *pod.Spec.Priority
 }

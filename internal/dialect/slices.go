@@ -28,8 +28,7 @@ func IsGPUDriver(driver string) bool { _, ok := gpuDrivers[driver]; return ok }
 type Published struct {
 	Driver, Pool string
 	Device       *resourceapi.Device
-	// Card is the UUID of the GPU. A driver that tells none is given one here, of the
-	// device's name.
+	// Card is the UUID of the GPU, else one that is made of the device's name.
 	Card string
 	// Profile is the MIG profile of an instance; empty for a GPU. Start is its first memory
 	// slice, Size how many it has; Start is -1 where the driver does not tell.
@@ -52,10 +51,9 @@ func (p *Published) Tainted() bool {
 	})
 }
 
-// Publish lists the GPUs that ResourceSlices of one node publish, by driver, pool and name
-// (numbers in names count as numbers). Of each pool the latest generation counts of which
-// all slices are there: a driver writes a new one slice by slice. Where none is complete,
-// the latest does.
+// Publish lists the GPUs that ResourceSlices of one node publish, by driver, pool and name, in which
+// numbers count as such. Of each pool the latest generation with all its slices counts, else the
+// latest: a driver writes slice by slice.
 func Publish(from []*resourceapi.ResourceSlice) []Published {
 	current := generations(from)
 	var out []Published
@@ -151,8 +149,7 @@ func (p *Published) memory() model.MiB {
 	return 0
 }
 
-// memorySlices reads which memory slices a MIG device takes of its GPU's counters, which
-// are named memory-slice-N.
+// memorySlices reads which memory slices a MIG device takes, by its GPU's counters memory-slice-N.
 func memorySlices(d *resourceapi.Device) (start, size int) {
 	start = -1
 	for _, c := range d.ConsumesCounters {
@@ -169,8 +166,7 @@ func memorySlices(d *resourceapi.Device) (start, size int) {
 	return start, size
 }
 
-// cards are the GPUs that are published, as core sees them, each once whichever drivers
-// publish it.
+// cards are the published GPUs as core sees them, each once whichever drivers publish it.
 func cards(all []Published) []model.Device {
 	var out []model.Device
 	at := map[string]int{}
@@ -249,16 +245,6 @@ func publishedCuts(d *model.Device, list []*Published) {
 // claimsOnly: there was no GPU but the published ones, so nothing but a claim gets one. On
 // error the inventory is as it was.
 func AddPublished(n *model.Node, node *v1.Node, all []Published, backed []v1.ResourceName) (claimsOnly bool, err error) {
-	claimsOnly, err = addCards(n, all)
-	if err == nil && len(all) > 0 {
-		for _, resource := range backed {
-			offerByClaims(n, node, resource)
-		}
-	}
-	return claimsOnly, err
-}
-
-func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 	list := cards(all)
 	if len(list) == 0 {
 		return false, nil
@@ -286,11 +272,7 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 		}
 		list = list[i:]
 	}
-	next := 0
-	for _, d := range devices {
-		next = max(next, d.Index+1)
-	}
-	whole := 0
+	next, whole := nextIndex(devices), 0
 	for _, c := range list {
 		at := slices.IndexFunc(devices, func(d model.Device) bool { return d.UUID == c.UUID })
 		if at < 0 {
@@ -314,8 +296,7 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 	if merged.Sellable == nil {
 		merged.Sellable = map[model.Vendor]int{}
 	}
-	// As many as there are: those that a device plugin sells and those that claims get are
-	// the same cards.
+	// As many as there are: device plugins and claims give the same cards.
 	merged.Sellable[vendor] = max(merged.Sellable[vendor], whole)
 	if len(merged.Links) == 0 {
 		merged.Links = sameRoot(devices, all)
@@ -324,6 +305,9 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 		return claimsOnly, fmt.Errorf("ResourceSlices of node %q: %w", n.ID, err)
 	}
 	*n = merged
+	for _, resource := range backed {
+		offerByClaims(n, node, resource)
+	}
 	return claimsOnly, nil
 }
 
@@ -347,8 +331,7 @@ func sameRoot(devices []model.Device, all []Published) (out []model.Link) {
 	return out
 }
 
-// offerByClaims counts the cards of a node as an extended resource that no device plugin
-// sells there, where a DeviceClass stands for it.
+// offerByClaims counts cards as an extended resource for which a DeviceClass stands and no device plugin.
 func offerByClaims(n *model.Node, node *v1.Node, resource v1.ResourceName) {
 	if quantity(node.Status.Allocatable, resource) > 0 {
 		return // a device plugin sells it
@@ -365,16 +348,10 @@ func offerByClaims(n *model.Node, node *v1.Node, resource v1.ResourceName) {
 
 // NamesGPUDriver says whether a CEL expression names a GPU driver.
 func NamesGPUDriver(expression string) bool {
-	for driver := range gpuDrivers {
-		if strings.Contains(expression, driver) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Keys(gpuDrivers)), func(driver string) bool { return strings.Contains(expression, driver) })
 }
 
-// Value is the value of an attribute by its qualified name, in words, for comparing two
-// devices; false when the device has no such attribute.
+// Value is the value of an attribute by its qualified name, for comparing devices; false when it has none.
 func (p *Published) Value(qualified string) (string, bool) {
 	a, ok := p.Device.Attributes[resourceapi.QualifiedName(qualified)]
 	if name, own := strings.CutPrefix(qualified, p.Driver+"/"); !ok && own {

@@ -16,8 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// policy is an entry of Volcano's subGroupPolicy: the pods that match its selector, cut into
-// subgroups of so many by the values of some labels.
+// policy is an entry of Volcano's subGroupPolicy: pods by selector, cut into subgroups by the values of labels.
 type policy struct {
 	name            string
 	selector        labels.Selector
@@ -26,10 +25,9 @@ type policy struct {
 	require, prefer model.Level
 }
 
-// volcanoPolicies reads subGroupPolicy. An entry is a subgroup of the gang, and the
-// subgroups that its pods' labels make are inside it: which there are, the pods say
-// (Group.WithLeaves). With an invalid one the gang is one without subgroups: members that
-// run go on.
+// volcanoPolicies reads subGroupPolicy: an entry is a subgroup, with those inside it that its pods'
+// labels make (Group.WithLeaves). With an invalid one the gang has no subgroups: members that run go
+// on.
 func (g *Group) volcanoPolicies(spec reader, levels topology.Levels) {
 	list := spec.listOf("subGroupPolicy", maxPolicies)
 	sum, groups := 0, len(list)
@@ -102,8 +100,7 @@ func (g *Group) policyLeaf(of map[string]string) (string, error) {
 	return "", fmt.Errorf("metadata.labels: spec.subGroupPolicy of the PodGroup has no entry that selects the pod")
 }
 
-// WithLeaves is the group with the subgroups that its pods make, as Leaf names them.
-// Subgroups of a policy that no pod is in yet are waited for.
+// WithLeaves is the group with the subgroups that its pods make (Leaf), and those of policies still waited for.
 func (g *Group) WithLeaves(leaves []string) Group {
 	out := *g
 	for _, p := range g.policies {

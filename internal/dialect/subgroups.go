@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,23 +16,18 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
-// directly below the gang. Min is how many members a leaf needs, at least 1; MinGroups how
-// many of its subgroups an inner one needs, 0 for all.
+// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for the topmost. Min is
+// how many members a leaf needs, MinGroups how many subgroups an inner one needs, 0 for all.
 type Subgroup = gang.Subgroup
 
 // CheckSubgroups says what is wrong with a group's subgroups. words are the vocabulary's
 // own names of the list ("") and of the fields name, parent, min and minGroups.
 func (g *Group) CheckSubgroups(words map[string]string) error {
-	err := gang.ValidateSubgroups(g.Subgroups, g.MinGroups)
-	inner := map[string]bool{}
-	for _, s := range g.Subgroups {
-		inner[s.Parent] = true
-	}
+	err, leaves := gang.ValidateSubgroups(g.Subgroups, g.MinGroups), g.leaves()
 	for i, s := range g.Subgroups {
 		switch {
 		case err != nil:
-		case !inner[s.Name] && s.Min < 1:
+		case s.Min < 1 && slices.Contains(leaves, s.Name):
 			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is below 1", s.Min)}
 		case s.Min > maxGang:
 			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is above %d", s.Min, maxGang)}
@@ -168,11 +164,7 @@ func GangGroups(text string, levels topology.Levels) (Group, error) {
 	case wrong.Index < 0:
 		return fail("%s", wrong.Problem)
 	}
-	field := wrong.Field
-	if word, ok := wrong.Words[field]; ok {
-		field = word
-	}
-	return fail("%s of subgroup %q: %s", field, g.Subgroups[wrong.Index].Name, wrong.Problem)
+	return fail("%s of subgroup %q: %s", cmp.Or(wrong.Words[wrong.Field], wrong.Field), g.Subgroups[wrong.Index].Name, wrong.Problem)
 }
 
 // maxGangGroups bounds the annotation: all annotations of an object may have 256 KiB.

@@ -9,17 +9,14 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// family is one row of the table: the words of a project, or of a part of it, for devices.
-// Everything that has to know the words follows from the row: how they are read (a row
-// without an entry in behaviours is read by what its words count), what kube-scheduler and
-// gpu-extender ignore, what admission policies protect, what `tangram migrate check` takes
-// for known, what a dump keeps, and the guide. TestPlaces fails for a file that does not
-// follow, and names it.
+// family is one row of the table: the words of a project, or of a part of it, for devices. Everything
+// else follows from it: how they are read (by what they count, without an entry in behaviours), what
+// kube-scheduler and gpu-extender ignore, what admission policies protect, what `tangram migrate
+// check` knows, what a dump keeps, and the guide. TestPlaces names a file that does not follow.
 type family struct {
 	// name is how documents call it, system how `tangram migrate` does.
 	name, system string
-	// domains begin the words that belong to the system, known or not: a domain with those
-	// below it, or domain/beginning.
+	// domains begin the system's words, known or not: a domain with those below it, or domain/beginning.
 	domains []string
 	// vendor is that of the devices.
 	vendor model.Vendor
@@ -33,8 +30,7 @@ func (f *family) vendors() bool {
 	return slices.ContainsFunc(f.words, func(w Word) bool { return w.Vendor != "" })
 }
 
-// owns says whether a word is the family's, known or not. Labels of a vendor's domain
-// describe nodes: they belong to no vocabulary.
+// owns says whether a word is the family's, known or not. Labels of a vendor's domain describe nodes.
 func (f *family) owns(kind WordKind, name string) bool {
 	if kind == Label && f.vendors() {
 		return false
@@ -87,8 +83,7 @@ var deviceFamilies = []family{
 		},
 	},
 	{
-		// Shares without amounts: time-sliced GPUs under their own name, and vGPUs of a
-		// hypervisor's manager.
+		// Shares without amounts: time-sliced GPUs under their own name, and vGPUs of a hypervisor.
 		name: "turns", system: "hami", vendor: model.NVIDIA,
 		words: plugin(Turns, "nvidia.com/gpu.shared", "nvidia.com/vgpu"),
 	},
@@ -186,8 +181,7 @@ func DeviceResources() []Word {
 	return out
 }
 
-// Unpublished are resources that pods request and nodes need not publish, because
-// Tangram counts them itself, device by device.
+// Unpublished are resources that nodes need not publish: Tangram counts them, device by device.
 func Unpublished() []string {
 	var out []string
 	for _, w := range DeviceResources() {
@@ -211,15 +205,13 @@ func DeviceDomains() []string {
 	return out
 }
 
-// CountsDevices says whether a resource is a number of devices, or of places on them, which
-// a device plugin offers and kubelet counts.
+// CountsDevices says whether a resource is a number of devices, or of places on them, which kubelet counts.
 func CountsDevices(resource string) bool {
 	w, known := FindWord(Resource, resource)
 	return known && slices.Contains([]Counts{Devices, Cards, Turns, Slices}, w.Counts)
 }
 
-// SystemOf is the system that a word belongs to, whether it is known or not; empty when it
-// belongs to none.
+// SystemOf is the system that a word belongs to, known or not; empty when it belongs to none.
 func SystemOf(kind WordKind, name string) string {
 	if w, known := indexed().exact[kind][name]; known && strings.Contains(name, "/") {
 		return w.system

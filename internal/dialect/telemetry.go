@@ -5,9 +5,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Telemetry is what a GPUNode's agent measured on the devices of an inventory made
-// from it; nil when it measured nothing, or when the GPUNode is one that Inventory
-// ignores.
+// Telemetry is what an agent measured on the devices of an inventory made from its GPUNode; nil when
+// it measured nothing, or Inventory ignores the GPUNode.
 func Telemetry(inv *model.Node, gn *v1alpha1.GPUNode) []model.Telemetry {
 	if gn == nil || len(gn.Status.Devices) == 0 || checkUUIDs(gn) != nil {
 		return nil

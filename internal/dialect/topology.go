@@ -19,9 +19,8 @@ var bonds = map[string]model.Bond{
 	"nvlink": {Link: model.NVLink}, "nvswitch": {Link: model.NVSwitch}, "numa": {NUMA: true},
 }
 
-// readTopology reads how close a pod's devices must be and should be:
-// "required=nvlink,preferred=rack". A pod may name each kind of closeness once for
-// each: a link, numa, and a level of domains. HAMi's word for numa counts, too.
+// readTopology reads how close a pod's devices must and should be, "required=nvlink,preferred=rack":
+// of each one link, numa, and one level of domains. HAMi's word for numa counts, too.
 func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 	if value, ok := pod.Annotations[names.AnnotationNUMABind]; ok {
 		bind, err := strconv.ParseBool(value)
@@ -63,7 +62,7 @@ func closer(c *model.Closeness, word string, levels topology.Levels) error {
 	}
 	switch {
 	case !ok:
-		return fmt.Errorf("%q is not one of %s", word, strings.Join(topologyWords(levels), ", "))
+		return fmt.Errorf("%q is not one of %s", word, strings.Join(slices.Concat(levels.Names(), insideNode), ", "))
 	case c.Level.Name != "":
 		return fmt.Errorf("a level is named already: %s", c.Level.Name)
 	}
@@ -71,8 +70,22 @@ func closer(c *model.Closeness, word string, levels topology.Levels) error {
 	return nil
 }
 
-// topologyWords are all words for closeness, the wide ones first.
-func topologyWords(levels topology.Levels) []string {
-	inside := []string{"node", "numa", "phb", "pxb", "pix", "nvlink", "nvswitch"}
-	return slices.Concat(levels.Names(), inside)
+// insideNode are the words for closeness below all levels, the wide ones first.
+var insideNode = []string{"node", "numa", "phb", "pxb", "pix", "nvlink", "nvswitch"}
+
+// levelsNamed reads two annotations that name levels, as far as a word counts.
+func levelsNamed(
+	words map[string]string, required, preferred string, levels topology.Levels, counts func(word string) bool,
+) (require, prefer model.Level, err error) {
+	for _, x := range []struct {
+		key  string
+		into *model.Level
+	}{{required, &require}, {preferred, &prefer}} {
+		if word, ok := words[x.key]; ok && counts(word) {
+			if *x.into, err = levelCalled(levels, word); err != nil {
+				return require, prefer, fmt.Errorf("%s: %w", annotation(x.key), err)
+			}
+		}
+	}
+	return require, prefer, nil
 }

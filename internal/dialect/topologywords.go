@@ -31,65 +31,32 @@ const (
 
 const noSlices = "slices of a pod set are kept by Kueue's topology-aware scheduling only; it did not assign this pod a node"
 
-// readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where
-// tangram.dev/topology names no level.
+// readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where tangram.dev/topology names no level.
 func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
-	var found closest
-	for _, word := range []struct {
-		annotation string
-		into       *model.Level
-	}{{kueueRequired, &found.require.Level}, {kueuePreferred, &found.prefer.Level}} {
-		label, ok := pod.Annotations[word.annotation]
-		if !ok || assigned(pod, label) {
-			continue
+	kueue := func(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
+		require, prefer, err = levelsNamed(words, kueueRequired, kueuePreferred, levels, func(label string) bool { return !assigned(pod, label) })
+		if label, ok := words[kueueSlice]; ok && err == nil && !assigned(pod, label) {
+			err = fmt.Errorf("%s: %s", annotation(kueueSlice), noSlices)
 		}
-		level, err := levelCalled(levels, label)
+		return require, prefer, err
+	}
+	var found [2]model.Level // required, preferred
+	for _, words := range []struct {
+		read  func(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error)
+		field string
+	}{{kueue, annotation(kueueRequired)}, {kaiPlacement, annotation(kaiRequired)}, {volcanoPlacement, annotation(volcanoTopologyTier)}} {
+		require, prefer, err := words.read(pod.Annotations, levels)
 		if err != nil {
-			return fmt.Errorf("%s: %w", annotation(word.annotation), err)
+			return err
 		}
-		*word.into = level
-	}
-	if label, ok := pod.Annotations[kueueSlice]; ok && !assigned(pod, label) {
-		return fmt.Errorf("%s: %s", annotation(kueueSlice), noSlices)
-	}
-	require, prefer, err := kaiPlacement(pod.Annotations, levels)
-	if err != nil {
-		return err
-	}
-	if err := found.add(require, prefer, annotation(kaiRequired)); err != nil {
-		return err
-	}
-	if require, prefer, err = volcanoPlacement(pod.Annotations, levels); err != nil {
-		return err
-	}
-	if err := found.add(require, prefer, annotation(volcanoTopologyTier)); err != nil {
-		return err
-	}
-	if r.Require.Level.Name == "" {
-		r.Require.Level = found.require.Level
-	}
-	if r.Prefer.Level.Name == "" {
-		r.Prefer.Level = found.prefer.Level
-	}
-	return nil
-}
-
-// closest is what several words say together.
-type closest struct{ require, prefer model.Closeness }
-
-// add adds what one vocabulary says; two that differ are an error.
-func (c *closest) add(require, prefer model.Level, field string) error {
-	for _, x := range []struct {
-		into *model.Level
-		said model.Level
-	}{{&c.require.Level, require}, {&c.prefer.Level, prefer}} {
-		if x.said.Name != "" && x.into.Name != "" && *x.into != x.said {
-			return fmt.Errorf("%s: %s, but another annotation says %s", field, x.said.Name, x.into.Name)
-		}
-		if x.said.Name != "" {
-			*x.into = x.said
+		for i, said := range []model.Level{require, prefer} {
+			if said.Name != "" && found[i].Name != "" && found[i] != said {
+				return fmt.Errorf("%s: %s, but another annotation says %s", words.field, said.Name, found[i].Name)
+			}
+			found[i] = cmp.Or(said, found[i])
 		}
 	}
+	r.Require.Level, r.Prefer.Level = cmp.Or(r.Require.Level, found[0]), cmp.Or(r.Prefer.Level, found[1])
 	return nil
 }
 
@@ -121,8 +88,7 @@ func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 		word, strings.Join(append(known, v1.LabelHostname), ", "))
 }
 
-// levelName makes the name of a level of a label or an alias: lower-case letters, digits
-// and dashes of what is after the slash.
+// levelName makes the name of a level of a label or alias: letters, digits and dashes after the slash.
 func levelName(word string) string {
 	_, name, ok := strings.Cut(word, "/")
 	if !ok {
@@ -139,17 +105,7 @@ func levelName(word string) string {
 
 // kaiPlacement reads KAI's annotations, on a pod or on its owner.
 func kaiPlacement(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
-	for _, x := range []struct {
-		key  string
-		into *model.Level
-	}{{kaiRequired, &require}, {kaiPreferred, &prefer}} {
-		if word, ok := words[x.key]; ok {
-			if *x.into, err = levelCalled(levels, word); err != nil {
-				return require, prefer, fmt.Errorf("%s: %w", annotation(x.key), err)
-			}
-		}
-	}
-	return require, prefer, nil
+	return levelsNamed(words, kaiRequired, kaiPreferred, levels, func(string) bool { return true })
 }
 
 // kaiTopology reads a topologyConstraint of KAI's PodGroup.
@@ -240,19 +196,16 @@ func volcanoPlacement(words map[string]string, levels topology.Levels) (require,
 	return level, prefer, nil
 }
 
-// tierPrefix begins the labels of levels that are tiers of HyperNodes. No node needs to
-// have them: the values come from the HyperNodes.
+// tierPrefix begins the labels of levels that are tiers: their values come from HyperNodes, not from nodes.
 const tierPrefix = "topology.volcano.sh/tier-"
 
 // tierLabel is the label of a tier's level.
 func tierLabel(tier int64) string { return tierPrefix + strconv.FormatInt(tier, 10) }
 
-// IsTier says whether the label of a level stands for a tier of HyperNodes, so that nodes do
-// not have it.
+// IsTier says whether a level's label stands for a tier of HyperNodes, so that nodes do not have it.
 func IsTier(label string) bool { return strings.HasPrefix(label, tierPrefix) }
 
-// tierLevel is the level of the widest tier that is not above a number. A number above all
-// tiers allows the whole cluster, which is no level.
+// tierLevel is the level of the widest tier not above a number; none when it is above all: the whole cluster.
 func tierLevel(levels topology.Levels, number int64) (model.Level, error) {
 	tiers := map[int64]model.Level{}
 	for _, l := range levels {

@@ -14,10 +14,8 @@ import (
 // maxUnheeded bounds how many fields one message names.
 const maxUnheeded = 8
 
-// Unheeded says which words of a pod have no effect, naming the fields; nil when all have.
-// These are words that are ignored, and words in the wrong place: a resource that is written
-// as an annotation asks for nothing, and an annotation that is written as a resource is
-// offered by no node.
+// Unheeded says which words of a pod have no effect, naming the fields; nil when all have: words that
+// are ignored, resources as annotations, annotations as resources.
 func Unheeded(pod *v1.Pod) error {
 	var found []string
 	look := func(kind WordKind, name, field string, other WordKind, otherwise string) {
@@ -50,8 +48,7 @@ func Unheeded(pod *v1.Pod) error {
 	return fmt.Errorf("%s%s", strings.Join(found, "; "), more)
 }
 
-// quiet are annotations without effect that pods are not warned of: what they ask for is done
-// anyway.
+// quiet are annotations without effect that pods are not warned of: what they ask for is done anyway.
 var quiet = map[string]bool{kaiTopologyName: true}
 
 func isRead(kind WordKind, name string) bool {

@@ -9,15 +9,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// vocabulary is a family of words for devices with what is done about them: how a container
-// asks for devices by them, and what its device plugin reads.
+// vocabulary is a family of words for devices, with how containers ask and what device plugins read.
 type vocabulary struct {
 	*family
 	// read returns what a container asks for in these words, nil when it uses none
@@ -25,17 +23,14 @@ type vocabulary struct {
 	read func(pod *v1.Pod, c *v1.Container, path string) (*ask, error)
 	// wishes reads pod annotations of this family; may be nil.
 	wishes func(pod *v1.Pod, r *model.Request) error
-	// annotate returns what the family's device plugin reads of a placed pod,
-	// besides the record; may be nil.
+	// annotate returns what the family's device plugin reads of a placed pod, besides the record; may be nil.
 	annotate func(p placed) map[string]string
-	// devices reads a node's devices from what the family publishes there; nil when
-	// it publishes nothing. May be nil itself.
+	// devices reads what the family publishes of a node's devices, nil when nothing; may be nil itself.
 	devices func(node *v1.Node) (*registration, error)
 }
 
-// behaviours are the functions of the families, by name. A family without an entry is read
-// by what its words count, and its devices are those that nodes publish by these words;
-// devices of vendors' own resources are found by fromLabels.
+// behaviours are the functions of the families, by name. A family without an entry is read, and its
+// devices found, by what its words count; devices of vendors' own resources by fromLabels.
 var behaviours = map[string]vocabulary{
 	"NVIDIA":             {read: readNVIDIA},
 	"HAMi":               {read: readHAMi, wishes: hamiWishes, annotate: annotateHAMi, devices: hamiDevices},
@@ -94,8 +89,7 @@ type registration struct {
 	devices []model.Device
 	// attributes are what requests may require, such as a sharing mode.
 	attributes []model.Attribute
-	// sellable is how many whole devices the family sells; 0 for what nvidia.com/gpu
-	// says.
+	// sellable is how many whole devices the family sells; 0 for what nvidia.com/gpu says.
 	sellable int
 	// more: the devices are beside those the node has already, not in their place.
 	more bool
@@ -133,8 +127,7 @@ func twoVocabularies(a, other *ask) error {
 // asksAlone are what words count that ask by themselves, with the most of it in a container.
 var asksAlone = map[Counts]int64{Devices: maxCount, Turns: maxCount, MiB: maxMiB}
 
-// readCounted reads words that ask by themselves: whole devices, turns on devices, memory of
-// one device.
+// readCounted reads words that ask by themselves: whole devices, turns on devices, memory of one.
 func (f *family) readCounted(_ *v1.Pod, c *v1.Container, path string) (found *ask, err error) {
 	w := words{c: c, path: path}
 	for i := range f.words {
@@ -163,8 +156,7 @@ func (f *family) readCounted(_ *v1.Pod, c *v1.Container, path string) (found *as
 	return found, err
 }
 
-// publishedDevices derives devices from what nodes publish in words that count devices, or
-// turns on them. It assumes equal devices.
+// publishedDevices derives equal devices from what nodes publish in words that count devices or turns.
 func (f *family) publishedDevices(node *v1.Node) (*registration, error) {
 	for _, word := range f.words {
 		n := quantity(node.Status.Allocatable, v1.ResourceName(word.Name))
@@ -213,14 +205,6 @@ func named(c *v1.Container, prefix string) []v1.ResourceName {
 	return out
 }
 
-// namedFold is named ignoring case.
-func namedFold(c *v1.Container, prefix string) []v1.ResourceName {
-	return slices.DeleteFunc(named(c, ""), func(name v1.ResourceName) bool {
-		_, ok := cutPrefixFold(string(name), prefix)
-		return !ok
-	})
-}
-
 // words reads several resources of one container.
 type words struct {
 	c    *v1.Container
@@ -228,8 +212,7 @@ type words struct {
 	err  error
 }
 
-// number reads a whole number within limits; 0 and false when the resource is
-// absent. After an error all further reads are absent.
+// number reads a whole number within limits; 0 and false when it is absent, or after an error.
 func (w *words) number(r v1.ResourceName, least, most int64) (n int64, field string, ok bool) {
 	q, field, ok := amount(w.c, w.path, r)
 	if !ok || w.err != nil {
@@ -256,9 +239,8 @@ const (
 	maxCount = model.MaxDevices
 )
 
-// perCard reads the resources HAMi and Volcano share: cards, memory of each, compute of
-// each. Without memory it is all of a card's; without compute it is what the other
-// shares leave.
+// perCard reads what HAMi and Volcano share: cards, memory of each (else all of it), compute of each
+// (else what other shares leave).
 func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, error) {
 	mib, memoryField, hasMemory := w.number(memory, 1, maxMiB)
 	pct, percentField, hasPercent := w.number(percent, 1, 100)
@@ -285,9 +267,8 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 	return a, nil
 }
 
-// encodeCards spells granted cards the way HAMi and Volcano do: a card is
-// "uuid,type,MiB,cores:", containers are separated by ";". Where everyContainer has its
-// place, each is followed by it.
+// encodeCards spells granted cards as HAMi and Volcano do: "uuid,type,MiB,cores:", containers
+// separated by ";". With everyContainer each has its place and is followed by one.
 func encodeCards(p placed, kind string, everyContainer bool) string {
 	var whole []model.Mask
 	if len(p.grant.Parts) == 0 {
@@ -318,36 +299,23 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 }
 
 // deviceName is a device's UUID, or its index where the UUID is unknown.
-func deviceName(d model.Device) string {
-	if d.UUID != "" {
-		return d.UUID
-	}
-	return fmt.Sprint(d.Index)
-}
+func deviceName(d model.Device) string { return cmp.Or(d.UUID, fmt.Sprint(d.Index)) }
 
 // modeOf reads an annotation that names one of HAMi's sharing modes, which a node must offer.
 func modeOf(pod *v1.Pod, r *model.Request, key string) error {
-	mode, ok := pod.Annotations[key]
-	if !ok {
-		return nil
-	}
-	modes := []string{"hami-core", "mig", "mps"}
-	if slices.Contains(modes, mode) {
+	switch mode, ok := pod.Annotations[key]; mode {
+	case "hami-core", "mig", "mps":
 		r.Attributes = append(r.Attributes, model.Want{Key: key, Values: []string{mode}})
-		return nil
+	default:
+		if ok {
+			return fmt.Errorf("%s: %q is not one of hami-core, mig, mps", annotation(key), mode)
+		}
 	}
-	return fmt.Errorf("%s: %q is not one of %s", annotation(key), mode, strings.Join(modes, ", "))
+	return nil
 }
 
 // quantity reads a node's allocatable resource as a number.
 func quantity(list v1.ResourceList, r v1.ResourceName) int64 {
-	q, ok := list[r]
-	if !ok {
-		return 0
-	}
-	return clamp(q)
-}
-
-func clamp(q resource.Quantity) int64 {
+	q := list[r]
 	return max(0, min(q.Value(), math.MaxInt32))
 }

@@ -39,16 +39,11 @@ func volcanoIndexes(p placed) map[string]string {
 	}
 }
 
-// volcanoPlainDevices derives cards from what volcano-sh/devices publishes: their
-// number, and the memory of all of them together. It assumes equal cards, as that
-// plugin does.
+// volcanoPlainDevices derives cards from what volcano-sh/devices publishes: their number, and the
+// memory of all, which are equal.
 func volcanoPlainDevices(node *v1.Node) (*registration, error) {
-	cards := quantity(node.Status.Allocatable, volcanoCards)
-	if cards == 0 || cards > maxCount {
-		return nil, nil
-	}
-	memory := quantity(node.Status.Allocatable, volcanoMemory)
-	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards)), nil
+	list := node.Status.Allocatable
+	return equalCards(node, quantity(list, volcanoCards), quantity(list, volcanoMemory), 1)
 }
 
 func readVolcanoVGPU(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
@@ -62,8 +57,7 @@ func volcanoWishes(pod *v1.Pod, r *model.Request) error {
 	return modeOf(pod, r, volcanoMode)
 }
 
-// annotateVolcanoVGPU is what volcano-vgpu-device-plugin reads. Containers without vGPUs
-// have no entry.
+// annotateVolcanoVGPU is what volcano-vgpu-device-plugin reads; containers without vGPUs have no entry.
 func annotateVolcanoVGPU(p placed) map[string]string {
 	cards, out := encodeCards(p, "NVIDIA", false), allocating(p, "volcano.sh/")
 	out["volcano.sh/vgpu-ids-new"] = cards
@@ -78,7 +72,7 @@ func volcanoVDevices(node *v1.Node) (*registration, error) {
 		return nil, nil
 	}
 	reg := &registration{}
-	for i, card := range splitAt(text, ":") {
+	for i, card := range split(text, ":") {
 		f := strings.Split(card, ",")
 		if len(f) < 6 {
 			return nil, fmt.Errorf("%s: card %d has %d fields, needs 6", annotation(volcanoRegister), i, len(f))

@@ -14,14 +14,10 @@ import (
 // nvidiaGPU counts NVIDIA's GPUs, whole unless HAMi's words stand beside it.
 const nvidiaGPU v1.ResourceName = names.ResourceNVIDIA
 
-// whole are the extended resources that sell vendors' devices whole, in the order of the
-// table.
-var whole = func() []Word {
-	return slices.DeleteFunc(DeviceResources(), func(w Word) bool { return w.Vendor == "" })
-}()
+// whole are the extended resources that sell vendors' devices whole, in the order of the table.
+var whole = slices.DeleteFunc(DeviceResources(), func(w Word) bool { return w.Vendor == "" })
 
-// ResourceOf is the extended resource that sells a vendor's devices whole; empty for vendors
-// with a resource for every product.
+// ResourceOf is the resource that sells a vendor's devices whole; empty for vendors with one for every product.
 func ResourceOf(vendor model.Vendor) v1.ResourceName {
 	for _, w := range whole {
 		if w.Vendor == vendor {
@@ -85,9 +81,8 @@ func readNVIDIA(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 	return a, err
 }
 
-// amount reads a container's request for an extended resource. The API server
-// copies limits to requests; pods that did not pass it may have limits only.
-// The field is for messages; what is absent has none.
+// amount reads a container's request for an extended resource; limits count where the API server has
+// not copied them. field is for messages, empty when absent.
 func amount(c *v1.Container, path string, r v1.ResourceName) (q resource.Quantity, field string, ok bool) {
 	if q, ok = c.Resources.Requests[r]; ok {
 		return q, path + ".resources.requests[" + string(r) + "]", true

@@ -13,8 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// readWishes fills a request with the models and devices that annotations, node
-// selector and affinity select.
+// readWishes fills a request with what annotations, node selector and affinity select.
 func readWishes(pod *v1.Pod, r *model.Request) error {
 	use, err := modelList(pod, names.AnnotationUseModel)
 	if err != nil {
@@ -61,10 +60,9 @@ func readUUIDs(pod *v1.Pod, r *model.Request, use string, avoid ...string) error
 // modelLabels are the node labels that name a GPU model.
 var modelLabels = []string{names.LabelAccelerator, names.LabelNVIDIAProduct, names.LabelAMDProduct}
 
-// readSelector takes over what node selector and required affinity demand of labels
-// that describe GPUs, so that the planner does not propose nodes kube-scheduler would
-// reject. kube-scheduler still evaluates the whole selector: what cannot be expressed
-// here (several terms, other operators) is left to it.
+// readSelector takes over what node selector and affinity demand of labels that describe GPUs, so that
+// the planner proposes no node that kube-scheduler rejects. What cannot be expressed here (several
+// terms, other operators) is left to it.
 func readSelector(pod *v1.Pod, r *model.Request) {
 	want := func(key string, values []string) {
 		if !slices.Contains(attributeLabels, key) {
@@ -110,8 +108,7 @@ func modelsOf(key string, values []string) []model.GPUModel {
 	return out
 }
 
-// wordList reads a comma-separated annotation. An empty one is an error: it is most
-// likely a mistake.
+// wordList reads a comma-separated annotation. An empty one is an error: it is most likely a mistake.
 func wordList(pod *v1.Pod, key string) ([]string, error) {
 	value, ok := pod.Annotations[key]
 	if !ok {
@@ -164,11 +161,8 @@ func parseIndex(word string) (int, error) {
 	return n, nil
 }
 
-// split cuts a comma-separated list, leaving empty entries out.
-func split(list string) []string { return splitAt(list, ",") }
-
-// splitAt is split for other separators.
-func splitAt(list, separator string) []string {
+// split cuts a list, leaving empty entries out.
+func split(list, separator string) []string {
 	var out []string
 	for word := range strings.SplitSeq(list, separator) {
 		if word = strings.TrimSpace(word); word != "" {

@@ -28,15 +28,14 @@ const (
 	Writes Effect = "written"
 	// Refuses: a pod with it is refused, since it cannot mean the same.
 	Refuses Effect = "refused"
-	// Ignores: it has no effect; a pod with it is told so.
+	// Ignores: it has no effect, which is reported on the pod.
 	Ignores Effect = "ignored"
 )
 
 // Counts is what an amount of a resource, or of an annotation in its place, is an amount of.
 type Counts string
 
-// What words count. Words that count Devices, Turns or MiB ask by themselves; the others
-// are read together with those of their family.
+// What words count. Devices, Turns and MiB are asked for alone, the others with words of their family.
 const (
 	Devices Counts = "whole devices"
 	Turns   Counts = "turns on devices"
@@ -63,8 +62,7 @@ const (
 	Binding Source = "Binding"
 )
 
-// Right is what a pod gets by a word and what a tenant needs a right for
-// (config/tenants/policies.yaml).
+// Right is what a tenant needs to use a word by which a pod gets more (config/tenants/policies.yaml).
 type Right string
 
 // The rights.
@@ -78,14 +76,12 @@ const (
 // Word is a name that this package knows.
 type Word struct {
 	Kind WordKind
-	// Name is the whole name; one * stands for any characters but none, and case does
-	// not matter before and after it.
+	// Name is the whole name; one * stands for one or more characters, and case does not matter around it.
 	Name   string
 	Effect Effect
 	// Note says what to do instead, of words that are refused or ignored.
 	Note string
-	// Counts is set for words by which pods ask for devices; Source for resources, and for
-	// annotations that are written with a Binding.
+	// Counts is set for words by which pods ask for devices, Source for resources and annotations of a Binding.
 	Counts Counts
 	Source Source
 	// Vendor is set for the resource that sells a vendor's devices whole.
@@ -105,42 +101,34 @@ func listed(kind WordKind, effect Effect, words ...string) []Word {
 func labelWords(words ...string) []Word      { return listed(Label, Reads, words...) }
 func annotationWords(words ...string) []Word { return listed(Annotation, Reads, words...) }
 
-// boundWords are annotations that are written with a Binding.
-func boundWords(words ...string) []Word {
-	out := listed(Annotation, Writes, words...)
-	for i := range out {
-		out[i].Source = Binding
-	}
-	return out
-}
-
-// refusedWords are annotations that cannot be kept, with what to do instead.
-func refusedWords(note string, words ...string) []Word {
-	out := listed(Annotation, Refuses, words...)
-	for i := range out {
-		out[i].Note = note
-	}
-	return out
-}
-
-// granting are words that need a right.
-func granting(right Right, words []Word) []Word {
+// each changes words and returns them.
+func each(words []Word, change func(w *Word)) []Word {
 	for i := range words {
-		words[i].Right = right
+		change(&words[i])
 	}
 	return words
 }
 
-func counted(source Source, counts Counts, words []string) []Word {
-	out := listed(Resource, Reads, words...)
-	for i := range out {
-		out[i].Source, out[i].Counts = source, counts
-	}
-	return out
+// boundWords are annotations that are written with a Binding.
+func boundWords(words ...string) []Word {
+	return each(listed(Annotation, Writes, words...), func(w *Word) { w.Source = Binding })
 }
 
-// plugin are resources that device plugins publish, here those that Tangram counts alone,
-// onNodes those that describe nodes.
+// refusedWords are annotations that cannot be kept, with what to do instead.
+func refusedWords(note string, words ...string) []Word {
+	return each(listed(Annotation, Refuses, words...), func(w *Word) { w.Note = note })
+}
+
+// granting are words that need a right.
+func granting(right Right, words []Word) []Word {
+	return each(words, func(w *Word) { w.Right = right })
+}
+
+func counted(source Source, counts Counts, words []string) []Word {
+	return each(listed(Resource, Reads, words...), func(w *Word) { w.Source, w.Counts = source, counts })
+}
+
+// plugin are resources of device plugins, here those that Tangram counts alone, onNodes those that describe nodes.
 func plugin(counts Counts, words ...string) []Word  { return counted(Plugin, counts, words) }
 func here(counts Counts, words ...string) []Word    { return counted(Tangram, counts, words) }
 func onNodes(counts Counts, words ...string) []Word { return counted(NodeOnly, counts, words) }
@@ -150,9 +138,8 @@ func sold(vendor model.Vendor, word string) []Word {
 	return []Word{{Kind: Resource, Name: word, Effect: Reads, Counts: Devices, Source: Plugin, Vendor: vendor}}
 }
 
-// Words are all labels, annotations and resources that this package reads, refuses or
-// writes. They are what `tangram migrate check` takes for known: a word that a vocabulary
-// reads needs a place in the table, or TestWords fails.
+// Words are all labels, annotations and resources that this package reads, refuses or writes: those
+// that `tangram migrate check` knows. TestWords fails for one that is read and not here.
 func Words() []Word {
 	var out []Word
 	for _, f := range families {
@@ -196,8 +183,7 @@ var indexed = sync.OnceValue(func() wordIndex {
 	return out
 })
 
-// FindWord is the row of a word; names without a pattern go before, then patterns in the
-// order of the table.
+// FindWord is the row of a word: names without a pattern first, then patterns in the order of the table.
 func FindWord(kind WordKind, name string) (Word, bool) {
 	x := indexed()
 	if w, ok := x.exact[kind][name]; ok {

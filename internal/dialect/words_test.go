@@ -126,6 +126,17 @@ func TestWords(t *testing.T) {
 		complain := func(n ast.Node, word string, kind any) {
 			t.Errorf("%s: %q, a word of kind %v, is not in Words: tangram migrate check would take it for unknown", s.fset.Position(n.Pos()), word, kind)
 		}
+		look := func(words, key ast.Expr) {
+			kind, ok := mapOfWords(words)
+			word, constant := s.value(key)
+			if !ok || !constant || word == "" {
+				return
+			}
+			found[kind]++
+			if !knownWord(word, kind) {
+				complain(key, word, kind)
+			}
+		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.ImportSpec:
@@ -135,16 +146,11 @@ func TestWords(t *testing.T) {
 					return false
 				}
 			case *ast.IndexExpr:
-				kind, ok := mapOfWords(n.X)
-				word, constant := s.value(n.Index)
-				if !ok || !constant || word == "" {
-					return true
-				}
-				found[kind]++
-				if !knownWord(word, kind) {
-					complain(n, word, kind)
-				}
+				look(n.X, n.Index)
 			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "numberIn" {
+					look(n.Args[0], n.Args[1])
+				}
 				if word, ok := s.resourceArgument(n); ok {
 					found[Resource]++
 					if !knownWord(word, Resource) {

@@ -137,8 +137,7 @@ func levelsOf(docs []node) topology.Levels {
 
 // find adds a finding, once for each field and what is wrong with it.
 func (c *checker) find(n node, field, system, what, do string) {
-	key := field + "|" + what
-	if !c.reported[key] {
+	if key := field + "|" + what; !c.reported[key] {
 		c.reported[key] = true
 		c.Findings = append(c.Findings, Finding{File: n.File(), Line: n.Line(), Object: c.name, Field: field, System: system, What: what, Do: do})
 	}
@@ -159,8 +158,7 @@ func (c *checker) object(d node) {
 func (c *checker) foreign(d node, group, kind, system string) {
 	k, known := knownKind(group, kind)
 	if !known {
-		do := cmp.Or(adviseKind(group, kind), "no counterpart is known")
-		c.find(d, "kind", system, Unknown, do)
+		c.find(d, "kind", system, Unknown, cmp.Or(advise("kind/"+group+"/"+kind), "no counterpart is known"))
 		return
 	}
 	c.Known[system]++
@@ -169,32 +167,31 @@ func (c *checker) foreign(d node, group, kind, system string) {
 			continue
 		}
 		walkLeaves(e.Node, e.Key, func(leaf node, path string) {
-			if k.Knows(path) || leaf.Text() != "" && asHere[group+"/"+kind][path] == leaf.Text() {
+			if k.Knows(path) || leaf.Text() != "" && asHere[group+"/"+kind+"/"+path] == leaf.Text() {
 				c.Known[system]++
 				return
 			}
 			if leaf.IsNull() || (leaf.IsMap() || leaf.IsList()) && shown(leaf) == "{}" {
 				return
 			}
-			what, do := NoEffect, adviseField(group, kind, path)
+			what, do := NoEffect, advise("field/"+group+"/"+kind+"/"+path)
 			if do == "" {
 				what, do = Unknown, "not a field that is read"+nearest(k.Fields, path)
 			}
 			c.find(leaf, leaf.Path, system, what, do)
 		})
 	}
-	if message := c.reads(d, group, kind); message != "" {
-		field, text, _ := strings.Cut(message, ": ")
-		at := locate(d, field)
-		c.find(at, field, system, Malformed, text)
+	if err := c.reads(d, group, kind); err != nil {
+		field, text, _ := strings.Cut(err.Error(), ": ")
+		c.find(locate(d, field), field, system, Malformed, text)
 	}
 }
 
 // reads lets the reader of a kind say what is invalid.
-func (c *checker) reads(d node, group, kind string) string {
+func (c *checker) reads(d node, group, kind string) error {
 	object, err := asObject(d)
 	if err != nil {
-		return "object: " + err.Error()
+		return fmt.Errorf("object: %w", err)
 	}
 	u := &unstructured.Unstructured{Object: object}
 	switch {
@@ -205,14 +202,10 @@ func (c *checker) reads(d node, group, kind string) string {
 	case kind == "PodGroup" && group != dialect.PodGroups.Group: // Volcano's may name tiers, which HyperNodes define
 		_, err = dialect.GroupOf(u, c.levels)
 	}
-	if err != nil {
-		return err.Error()
-	}
-	return ""
+	return err
 }
 
-// walk looks for words in every part of an object: labels and annotations of metadata,
-// resources of containers, and pods.
+// walk looks for words in an object: labels and annotations, resources of containers, and pods.
 func (c *checker) walk(t node, kind string) {
 	for _, e := range t.Entries() {
 		switch {
@@ -283,7 +276,7 @@ func speaks(owner node) bool {
 func (c *checker) unprefixed(kind dialect.WordKind, e entry, field string) {
 	if w, ok := dialect.FindWord(kind, e.Key); ok {
 		c.judge(w, "kai", e, field)
-	} else if do := adviseWord(kind, e.Key); do != "" {
+	} else if do := advise(string(kind) + "/" + e.Key); do != "" {
 		c.find(e.Node, field, "kai", Unknown, do)
 	}
 }
@@ -298,29 +291,18 @@ func (c *checker) named(kind dialect.WordKind, name string, e entry, field strin
 		c.judge(w, system, e, field)
 		return
 	}
-	do := ""
-	for _, other := range []dialect.WordKind{dialect.Label, dialect.Annotation, dialect.Resource} {
-		if w, ok := dialect.FindWord(other, name); do == "" && other != kind && ok && w.Effect == dialect.Reads {
-			do = fmt.Sprintf("known as %s, not as %s: write it there", article(other), article(kind))
+	do := "not read by Tangram" + nearWord(kind, name)
+	if kind == dialect.Resource {
+		do = "kube-scheduler counts it where nodes publish it, as any extended resource" + nearWord(kind, name)
+	}
+	do = cmp.Or(advise(string(kind)+"/"+name), do)
+	a := map[dialect.WordKind]string{dialect.Label: "a label", dialect.Annotation: "an annotation", dialect.Resource: "a resource"}
+	for _, other := range []dialect.WordKind{dialect.Resource, dialect.Annotation, dialect.Label} { // the last that reads it counts
+		if w, ok := dialect.FindWord(other, name); other != kind && ok && w.Effect == dialect.Reads {
+			do = fmt.Sprintf("known as %s, not as %s: write it there", a[other], a[kind])
 		}
 	}
-	switch {
-	case do != "":
-	case adviseWord(kind, name) != "":
-		do = adviseWord(kind, name)
-	case kind == dialect.Resource:
-		do = "kube-scheduler counts it where nodes publish it, as any extended resource" + nearWord(kind, name)
-	default:
-		do = "not read by Tangram" + nearWord(kind, name)
-	}
 	c.find(e.Node, field, system, Unknown, do)
-}
-
-func article(kind dialect.WordKind) string {
-	if kind == dialect.Annotation {
-		return "an " + string(kind)
-	}
-	return "a " + string(kind)
 }
 
 func (c *checker) judge(w dialect.Word, system string, e entry, field string) {

@@ -19,10 +19,8 @@ func (c *checker) scheduler(e entry) {
 		c.Known["schedulerName"]++
 		return
 	}
-	foreign := slices.Contains(names.KAISchedulerNames, name) || slices.ContainsFunc([]string{"volcano", "hami", "vgpu", "koord", "runai", "kai"}, func(w string) bool {
-		return strings.Contains(name, w)
-	})
-	if foreign {
+	others := []string{"volcano", "hami", "vgpu", "koord", "runai", "kai"}
+	if slices.ContainsFunc(others, func(w string) bool { return strings.Contains(name, w) }) {
 		c.find(e.Node, e.Path, "schedulerName", Unknown,
 			fmt.Sprintf("%q is not a profile: add one of the name to the configuration (profiles, or scheduler.profiles of the chart), or write %s", name, names.SchedulerName))
 	}
@@ -55,13 +53,11 @@ func (c *checker) pod(t node) {
 		if c.reported[full+"|"+Refused] {
 			continue
 		}
-		at := locate(t, field)
-		c.find(at, full, "tangram", Malformed, text)
+		c.find(locate(t, field), full, "tangram", Malformed, text)
 	}
 }
 
-// locate is the value of a field as Tangram's errors write it, metadata.labels[a/b] or
-// spec.weight; t itself when it is not there.
+// locate is the value of a field as errors write it, metadata.labels[a/b] or spec.weight; t when it is not there.
 func locate(t node, field string) node {
 	path, key, keyed := strings.Cut(strings.TrimSuffix(field, "]"), "[")
 	at := t

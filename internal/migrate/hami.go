@@ -10,12 +10,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// HAMi's configuration: values of its chart, the device ConfigMap (device-config.yaml) and
-// the device plugin's (config.json). Its device plugin may stay, and Tangram's agent
-// observes; or the agent takes its place (Options.Serve).
+// HAMi's configuration: values of its chart, device-config.yaml and the device plugin's config.json.
+// Its device plugin stays beside an agent that observes, or the agent takes its place (Options.Serve).
 
-// hamiNames are the resources of NVIDIA's cards in HAMi's words, which are fixed here: by
-// field of the values and of the device ConfigMap.
+// hamiNames are the resources of NVIDIA's cards, by field of HAMi's values and device ConfigMap; they are fixed here.
 var hamiNames = map[string]string{
 	"resourceName": "nvidia.com/gpu", "resourceMem": "nvidia.com/gpumem", "resourceMemPercentage": "nvidia.com/gpumem-percentage",
 	"resourceCores": "nvidia.com/gpucores", "resourcePriority": "nvidia.com/priority",
@@ -95,7 +93,7 @@ var hamiRules = []rule{
 func (b *builder) hamiSection() {
 	b.Result.profile(names.HAMiSchedulerName)
 	if b.serve {
-		b.Result.value("serve", "agent", "mode")
+		setAt(&b.Result.values, "serve", "agent", "mode")
 	}
 }
 
@@ -219,8 +217,7 @@ func (b *builder) hamiNodes(n node) {
 	}
 }
 
-// hamiNode are the settings of one node: flags of the agent are the same on all nodes, so
-// nothing is set.
+// hamiNode are the settings of one node; nothing is set: the agent's flags are the same on all nodes.
 func (b *builder) hamiNode(n node, name string) {
 	serve, rows := b.serve, len(b.Rows)
 	b.serve = false

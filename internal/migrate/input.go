@@ -21,8 +21,7 @@ type Input struct {
 // Problem is input that cannot be read.
 type Problem = strictyaml.Problem
 
-// node is a value of an input; its Part is kind/name of the object that it is part of, empty
-// for plain configurations.
+// node is a value of an input; its Part is kind/name of the object it is in, empty for plain configurations.
 type (
 	node  = strictyaml.Node
 	entry = strictyaml.Entry
@@ -77,8 +76,7 @@ func objectName(n node) string {
 	return kind + "/" + name
 }
 
-// asObject is the value as objects of the API are: mappings with words as keys, int64 and
-// float64, no dates.
+// asObject is the value as an object of the API: mappings by word, int64 and float64, no dates.
 func asObject(n node) (map[string]any, error) {
 	var v any
 	if err := n.Decode(&v); err != nil {

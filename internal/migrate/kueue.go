@@ -22,8 +22,7 @@ var kueueRules = []rule{
 	{"ClusterQueue/stopPolicy", "|None", Always, "", ""},
 	{"ClusterQueue/stopPolicy", "", Differs, "Command CloseQueue", "a closed queue starts nothing new: kubectl apply a bus.volcano.sh Command with action: CloseQueue; running jobs are not ended"},
 	{"ClusterQueue/flavorFungibility", "", None, "", "flavors are not tried in turn: a pod goes where its nodeSelector, affinity and GPU model let it"},
-	{"ClusterQueue/admissionChecks", "", None, "", "keep Kueue for admission checks (ProvisioningRequest, MultiKueue): docs/guides/kueue.md"},
-	{"ClusterQueue/admissionChecksStrategy", "", None, "", "keep Kueue for admission checks (ProvisioningRequest, MultiKueue): docs/guides/kueue.md"},
+	{"ClusterQueue/admissionChecks|admissionChecksStrategy", "", None, "", "keep Kueue for admission checks (ProvisioningRequest, MultiKueue): docs/guides/kueue.md"},
 	{"ClusterQueue/admissionScope", "", Differs, "", "what queues used above their share is paid back from their balance; the rate is not a setting"},
 	{"ClusterQueue/preemption/reclaimWithinCohort", "", Always, "", "what a queue uses above its share is taken back for the others, lowest priority first"},
 	{"ClusterQueue/preemption/withinClusterQueue", "Never", Differs, "preemptionPolicy: Never", "preemption is on or off for all queues; PriorityClasses with preemptionPolicy: Never preempt nothing"},
@@ -62,8 +61,7 @@ func (w *kueueWorld) add(kind string, d node) bool {
 
 func namespaceOf(d node) string { return cmp.Or(d.Get("metadata", "namespace").Text(), "default") }
 
-// kueue translates Kueue's queues to Queue objects: a Cohort is a queue with children, a
-// ClusterQueue a queue for jobs.
+// kueue translates Kueue's queues to Queue objects: a Cohort has children, a ClusterQueue jobs.
 func (b *builder) kueue(w *kueueWorld) {
 	parents := map[string]bool{}
 	for _, q := range w.queues {
@@ -113,6 +111,7 @@ func firstOf(n node, fields ...string) node {
 	return n.Get("spec", fields[0])
 }
 
+func weightOf(q node) node     { return q.Get("spec", "fairSharing", "weight") }
 func cohortOf(q node) node     { return firstOf(q, "cohortName", "cohort") } // the second in v1beta1
 func cohortParent(c node) node { return firstOf(c, "parentName", "parent") } // the second in v1alpha1
 
@@ -122,10 +121,8 @@ func (w *kueueWorld) weightScale() int64 {
 	for _, set := range []map[string]node{w.cohorts, w.queues} {
 		for _, q := range set {
 			milli := int64(1000)
-			if f := q.Get("spec", "fairSharing", "weight"); f.Has() {
-				if x, err := dialect.ParseQuantity(f.Text()); err == nil {
-					milli = x.MilliValue()
-				}
+			if x, err := dialect.ParseQuantity(weightOf(q).Text()); err == nil {
+				milli = x.MilliValue()
 			}
 			for milli != 0 {
 				scale, milli = milli, scale%milli
@@ -146,7 +143,7 @@ func (k *kueueTranslation) emit(n node, name string, annotations, spec map[strin
 
 func (k *kueueTranslation) weight(q node, spec map[string]any) {
 	milli := int64(1000)
-	if f := q.Get("spec", "fairSharing", "weight"); f.Has() {
+	if f := weightOf(q); f.Has() {
 		x, ok := k.quantity(f)
 		if !ok {
 			return
@@ -208,11 +205,11 @@ func (k *kueueTranslation) clusterQueue(name string, q node) {
 	spec, annotations := map[string]any{"deserved": a.nominal.plain()}, map[string]any{}
 	limit := quota{}
 	for r, nominal := range a.nominal {
-		if cohort.Text() == "" {
+		if alone := cohort.Text() == ""; alone || !a.unbounded[r] {
 			limit[r] = nominal
-		} else if !a.unbounded[r] {
-			limit[r] = nominal
-			limit.add(r, a.borrow[r])
+			if !alone {
+				limit.add(r, a.borrow[r])
+			}
 		}
 	}
 	if len(limit) > 0 {
@@ -286,7 +283,7 @@ func (k *kueueTranslation) preemptionOfAll() {
 		on = on || policy(q, "withinClusterQueue") != "Never" || policy(q, "reclaimWithinCohort") != "Never"
 	}
 	if len(k.world.queues) > 0 {
-		k.set(k.world.queues[slices.Min(slices.Collect(maps.Keys(k.world.queues)))], names.PluginQueue, on, "preemption")
+		k.assign(k.world.queues[slices.Min(slices.Collect(maps.Keys(k.world.queues)))], "GPUQueue.preemption", on)
 	}
 }
 

@@ -28,8 +28,7 @@ func (q quota) plain() map[string]any {
 	return out
 }
 
-// quotas are those of resource groups: nominal, how much may be borrowed (unbounded: without
-// limit) and how much may not be lent.
+// quotas are those of resource groups: nominal, what may be borrowed (or without limit), what is not lent.
 type quotas struct {
 	nominal, borrow, keep quota
 	unbounded             map[string]bool
@@ -48,8 +47,7 @@ func (k *kueueTranslation) quotas(groups node) quotas {
 	return a
 }
 
-// quota adds the amounts of one resource of a flavor. A flavor of one GPU model limits the
-// model as well.
+// quota adds the amounts of one resource of a flavor, and of its GPU model where it has one.
 func (k *kueueTranslation) quota(a *quotas, r node, flavor string, several bool) {
 	name := r.Get("name").Text()
 	nominal, ok := k.quantity(r.Get("nominalQuota"))

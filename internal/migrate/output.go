@@ -18,12 +18,10 @@ import (
 type Result struct {
 	// profiles are names of schedulers that pods ask for, in the order they were found.
 	profiles []string
-	// args are arguments of plugins, by plugin.
-	args map[string]map[string]any
+	// args are arguments of plugins, by plugin; values are further values of the chart.
+	args, values map[string]any
 	// scores are weights of kube-scheduler's own scores, 0 for off.
 	scores map[string]int
-	// values are further values of the chart.
-	values map[string]any
 	// queues are Queue objects.
 	queues []map[string]any
 }
@@ -35,33 +33,13 @@ func (r *Result) profile(name string) {
 	}
 }
 
-// arg sets an argument of a plugin; the path is of keys. False: another input set another
-// value.
-func (r *Result) arg(plugin string, value any, path ...string) bool {
-	if r.args == nil {
-		r.args = map[string]map[string]any{}
-	}
-	if r.args[plugin] == nil {
-		r.args[plugin] = map[string]any{}
-	}
-	return setAt(r.args[plugin], value, path...)
-}
-
-// value sets a value of the chart.
-func (r *Result) value(value any, path ...string) bool {
-	if r.values == nil {
-		r.values = map[string]any{}
-	}
-	return setAt(r.values, value, path...)
-}
-
 // flag adds a flag of the agent, once.
 func (r *Result) flag(flag string) {
 	agent, _ := r.values["agent"].(map[string]any)
 	list, _ := agent["extraArgs"].([]any)
 	if !slices.Contains(list, any(flag)) {
 		delete(agent, "extraArgs")
-		r.value(append(list, flag), "agent", "extraArgs")
+		setAt(&r.values, append(list, flag), "agent", "extraArgs")
 	}
 }
 
@@ -73,7 +51,12 @@ func (r *Result) score(name string, weight int) {
 	r.scores[name] = weight
 }
 
-func setAt(in map[string]any, value any, path ...string) bool {
+// setAt sets a value at a path of keys; false when another input set another one.
+func setAt(root *map[string]any, value any, path ...string) bool {
+	if *root == nil {
+		*root = map[string]any{}
+	}
+	in := *root
 	for _, key := range path[:len(path)-1] {
 		next, ok := in[key].(map[string]any)
 		if !ok {
@@ -138,7 +121,7 @@ func (r *Result) applyTo(profile map[string]any) {
 			at = len(configs) - 1
 		}
 		args, _ := configs[at].(map[string]any)["args"].(map[string]any)
-		configs[at].(map[string]any)["args"] = merge(args, r.args[plugin])
+		configs[at].(map[string]any)["args"] = merge(args, r.args[plugin].(map[string]any))
 	}
 	profile["pluginConfig"] = configs
 	plugins, _ := profile["plugins"].(map[string]any)
@@ -200,11 +183,7 @@ func (r *Result) Values() ([]byte, error) {
 		}
 		scheduler["config"], scheduler["profiles"] = object, profiles
 	} else if len(r.args) > 0 {
-		args := map[string]any{}
-		for plugin, a := range r.args {
-			args[plugin] = a
-		}
-		scheduler["pluginArgs"] = args
+		scheduler["pluginArgs"] = r.args
 	}
 	if len(scheduler) > 0 {
 		before, _ := out["scheduler"].(map[string]any)

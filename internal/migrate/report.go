@@ -1,10 +1,5 @@
 package migrate
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Verdict is how a setting of another system compares.
 type Verdict string
 
@@ -80,9 +75,4 @@ func (b *builder) problem(p Problem) { b.Problems = append(b.Problems, p) }
 // unknown is a setting that no table knows.
 func (b *builder) unknown(n node, what string) {
 	b.problem(n.Problem("%s; --help says which systems and versions are known", what))
-}
-
-// sorted puts rows in the order of files and lines, those of objects in theirs.
-func (r *Report) sorted() {
-	slices.SortStableFunc(r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 }

@@ -13,9 +13,8 @@ type rule struct {
 	// path names the setting: its parts, separated by slashes. | separates alternatives of a
 	// part, * stands for any characters in it. Case does not matter.
 	path string
-	// when is the value that the rule is about, empty for any: words (binpack|spread), whole
-	// numbers (2..48), true or false, bool, number, duration. A value that no rule of the
-	// setting is about is a problem.
+	// when is the value that the rule is about, empty for any: words (binpack|spread), whole numbers
+	// (2..48), true, false, bool, number, duration. A value that no rule is about is a problem.
 	when    string
 	verdict Verdict
 	// here is the counterpart, in which * is the setting's own name. Of the verdict Set with =
@@ -27,10 +26,10 @@ type rule struct {
 // tables are the rules of all systems.
 var tables = map[string][]rule{"volcano": volcanoRules, "kai": kaiRules, "hami": hamiRules, "kueue": kueueRules}
 
-// matches says whether the rule is about a setting.
-func (r *rule) matches(path string) bool {
-	parts := strings.Split(strings.ToLower(r.path), "/")
-	have := strings.SplitN(strings.ToLower(path), "/", len(parts)) // the last part may be a key with slashes
+// matches says whether a rule's path is about a setting.
+func matches(pattern, path string) bool {
+	parts := strings.Split(pattern, "/")
+	have := strings.SplitN(path, "/", len(parts)) // the last part may be a key with slashes
 	if len(have) < len(parts) {
 		return false
 	}
@@ -50,7 +49,7 @@ func (r *rule) matches(path string) bool {
 func about(system, path string) []rule {
 	var out []rule
 	for _, r := range tables[system] {
-		if r.matches(path) {
+		if matches(strings.ToLower(r.path), strings.ToLower(path)) {
 			out = append(out, r)
 		}
 	}
@@ -171,37 +170,36 @@ func (b *builder) carryOut(path string, p at, r rule, value any) {
 		switch {
 		case sets && strings.HasPrefix(target, "agent.") && !b.serve:
 			a.verdict, a.do = Differs, hamiStays
-		case sets && !b.assign(target, value):
-			b.problem(p.Problem("%s is set to another value by an earlier input", target))
+		case sets:
+			b.assign(p.node, target, value)
 		}
 		b.row(p, a)
 	}
 }
 
-// assign sets a counterpart; false when an earlier input set it to another value.
-func (b *builder) assign(target string, value any) bool {
+// assign sets a counterpart; that an earlier input set it to another value is a problem.
+func (b *builder) assign(n node, target string, value any) {
 	r := &b.Result
-	if name, ok := strings.CutPrefix(target, "plugins.score: "); ok {
-		r.score(name, value.(int))
-		return true
-	}
-	owner, rest, _ := strings.Cut(target, ".")
-	name, key, keyed := strings.Cut(strings.TrimSuffix(rest, "]"), "[")
+	name, key, keyed := strings.Cut(strings.TrimSuffix(target, "]"), "[")
 	path := strings.Split(name, ".")
 	if keyed {
 		path = append(path, key)
 	}
+	into := &r.args
+	if path[0] == "agent" {
+		into = &r.values
+	}
+	score, scores := strings.CutPrefix(target, "plugins.score: ")
 	switch {
+	case scores:
+		r.score(score, value.(int))
 	case target == "profiles[].schedulerName":
 		r.profile(fmt.Sprint(value))
 	case target == "agent.extraArgs":
 		r.flag(value.(string))
-	case owner == "agent":
-		return r.value(value, append([]string{owner}, path...)...)
-	default:
-		return r.arg(owner, value, path...)
+	case !setAt(into, value, path...):
+		b.problem(n.Problem("%s is set to another value by an earlier input", target))
 	}
-	return true
 }
 
 // walk judges every setting of a mapping: what a rule is about, and the leaves of everything

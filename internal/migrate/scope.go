@@ -2,8 +2,7 @@ package migrate
 
 import "github.com/tangram-dev/tangram/internal/dialect"
 
-// groupSystem is the system of an API group; empty for others. A vendor's own domain is no
-// system of groups.
+// groupSystem is the system of an API group; empty for others, vendors' own domains among them.
 func groupSystem(group string) string {
 	switch group {
 	case "scheduling.sigs.k8s.io": // PodGroup and ElasticQuota, which Koordinator took over

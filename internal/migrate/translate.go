@@ -22,8 +22,7 @@ type Options struct {
 // Systems are the values of Options.From.
 func Systems() []string { return []string{"volcano", "kai", "hami", "kueue"} }
 
-// Translate compares configurations. The report has problems where input cannot be read; what
-// could be read is in it all the same.
+// Translate compares configurations. The report has what could be read, and problems of the rest.
 func Translate(inputs []Input, o Options) *Report {
 	r := &Report{}
 	w := &kueueWorld{}
@@ -35,7 +34,7 @@ func Translate(inputs []Input, o Options) *Report {
 		}
 	}
 	(&builder{Report: r, from: "kueue"}).kueue(w)
-	r.sorted()
+	slices.SortStableFunc(r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return r
 }
 
@@ -138,13 +137,12 @@ func plainConfig(r *Report, d node, o Options) bool {
 	return true
 }
 
-// isKAI says whether a configuration with actions and tiers is KAI's: it names an action or a
-// plugin that only KAI has.
+// isKAI says whether a configuration is KAI's: it names an action or a plugin that only KAI has.
 func isKAI(d node) bool {
 	only := func(path string) bool {
 		return len(about("kai", path)) > 0 && len(about("volcano", path)) == 0
 	}
-	for _, a := range strings.Split(d.Get("actions").Text(), ",") {
+	for a := range strings.SplitSeq(d.Get("actions").Text(), ",") {
 		if only("action/" + strings.TrimSpace(a)) {
 			return true
 		}
@@ -194,11 +192,14 @@ func queueObject(q arbiter.Queue) map[string]any {
 	if q.Priority != 0 {
 		spec["priority"] = int64(q.Priority)
 	}
-	if len(q.Deserved) > 0 {
-		spec["deserved"] = resourceList(q.Deserved)
-	}
-	if len(q.Capability) > 0 {
-		spec["capability"] = resourceList(q.Capability)
+	for field, amounts := range map[string]map[arbiter.Resource]int64{"deserved": q.Deserved, "capability": q.Capability} {
+		list := map[string]any{}
+		for name, amount := range dialect.Quantities(amounts) {
+			list[string(name)] = amount.String()
+		}
+		if len(amounts) > 0 {
+			spec[field] = list
+		}
 	}
 	if len(q.Namespaces) > 0 {
 		annotations[names.AnnotationNamespaces] = strings.Join(q.Namespaces, ",")
@@ -213,15 +214,6 @@ func volcanoQueue(name string, annotations, spec map[string]any) map[string]any 
 		metadata["annotations"] = annotations
 	}
 	return map[string]any{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": metadata, "spec": spec}
-}
-
-// resourceList writes amounts of the arbiter as quantities.
-func resourceList(amounts map[arbiter.Resource]int64) map[string]any {
-	out := map[string]any{}
-	for name, q := range dialect.Quantities(amounts) {
-		out[string(name)] = q.String()
-	}
-	return out
 }
 
 // Validate says whether a system is known.

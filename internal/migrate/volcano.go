@@ -2,14 +2,13 @@ package migrate
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// volcanoRules: action/NAME, plugin/NAME, plugin/NAME/ARGUMENT, switch/PLUGIN/NAME,
+// volcanoRules: action/NAME, plugin/NAME, plugin/NAME/ARGUMENT, strategy/RESOURCE, switch/PLUGIN/NAME,
 // configuration/ACTION/ARGUMENT, metrics/NAME.
 var volcanoRules = []rule{
 	{"action/enqueue", "", Always, "", "pods exist at once; whether a gang may start is one decision over quota, reclaimable capacity and places, so nothing is held by gangs that are only enqueued"},
@@ -66,6 +65,9 @@ var volcanoRules = []rule{
 	{"plugin/nodeorder/selectorspread.weight", "", Differs, "plugins.score: PodTopologySpread", "replaced by it in Kubernetes itself"},
 	{"plugin/sla/sla-waiting-time|JobWaitingTime", "duration", Set, "GPUQueue.patience=", "so long a gang waits before nodes are kept for it; annotations sla-waiting-time of single jobs are not read"},
 	{"plugin/resource-strategy-fit/*", "", None, "", "GPUScore already keeps CPU and memory beside free GPUs, and pods without GPUs off GPU nodes"},
+	{"strategy/nvidia.com/gpu", "MostAllocated", Set, "GPUScore.placement=binpack", "weights of resources are not taken over"},
+	{"strategy/nvidia.com/gpu", "LeastAllocated", Set, "GPUScore.placement=spread", "weights of resources are not taken over"},
+	{"strategy/*", "MostAllocated|LeastAllocated", Differs, "NodeResourcesFit.scoringStrategy", "one direction for all resources: write pluginConfig of NodeResourcesFit by hand"},
 	{"plugin/predicates/predicate.GPUSharingEnable|predicate.GPUNumberEnable|predicate.VGPUEnable", "", Always, "", "all vocabularies are on"},
 	{"plugin/predicates/predicate.CacheEnable", "", Always, "", "what filters refuse is remembered"},
 	{"plugin/predicates/predicate.ProportionalEnable*|predicate.resources*", "", Differs, "", "GPUScore steers pods without GPUs away from CPU and memory that free GPUs need; amounts are not set"},
@@ -87,8 +89,7 @@ var volcanoRules = []rule{
 	{"metrics/*", "", None, "", "the source of loads for Volcano's plugin usage; Tangram's agents publish what they measure of GPUs, loads of CPU and memory are not read"},
 }
 
-// volcano reads volcano-scheduler.conf: actions, tiers of plugins with arguments, and
-// configurations of actions.
+// volcano reads volcano-scheduler.conf: actions, tiers of plugins, configurations of actions.
 func (b *builder) volcano(n node) {
 	b.Result.profile(names.VolcanoSchedulerName)
 	for _, e := range n.Entries() {
@@ -127,10 +128,9 @@ func (b *builder) actions(n node, system string) {
 	b.preemption(n, evicts["preempt"], evicts["reclaim"])
 }
 
-// preemption says whether gangs may take the place of others: one switch here, two actions
-// elsewhere.
+// preemption says whether gangs may take the place of others: one switch here, two actions elsewhere.
 func (b *builder) preemption(n node, preempt, reclaim bool) {
-	b.set(n, names.PluginQueue, preempt || reclaim, "preemption")
+	b.assign(n, "GPUQueue.preemption", preempt || reclaim)
 	switch {
 	case !preempt && !reclaim:
 		b.row(at{n, n.Path, "(neither preempt nor reclaim)"}, answer{Set, "GPUQueue.preemption: false", "nothing is evicted for others, as before; leave it out to let gangs take the place of others"})
@@ -143,15 +143,7 @@ func (b *builder) preemption(n node, preempt, reclaim bool) {
 	}
 }
 
-// set notes an argument; a second input with another value is a problem.
-func (b *builder) set(n node, plugin string, value any, path ...string) {
-	if !b.Result.arg(plugin, value, path...) {
-		b.problem(n.Problem("%s.%s is set to another value by an earlier input", plugin, strings.Join(path, ".")))
-	}
-}
-
-// tiers reads tiers[].plugins[]: in Volcano a tier decides before the next, here all
-// plugins of kube-scheduler have their place.
+// tiers reads tiers[].plugins[]. In Volcano a tier decides before the next; here they have no order.
 func (b *builder) tiers(n node, plugin func(n node, name string)) {
 	if !n.IsList() {
 		b.problem(n.Problem("must be a list of tiers"))
@@ -181,7 +173,7 @@ func (b *builder) volcanoPlugin(p node, name string) {
 		return
 	}
 	if name == "binpack" && !p.Get("arguments", "binpack.weight").Has() {
-		b.set(p, names.PluginScore, 1, "volcano", "binpack.weight") // its default
+		b.assign(p, "GPUScore.volcano[binpack.weight]", 1) // its default
 	}
 	for _, e := range p.Entries() {
 		switch {
@@ -207,7 +199,10 @@ func (b *builder) volcanoArgument(plugin string, e entry) {
 	switch {
 	case plugin == "nodeorder" && (e.Key == "leastrequested.weight" || e.Key == "mostrequested.weight"): // together: volcanoNodeorder
 	case plugin == "resource-strategy-fit" && e.Key == "resources" && e.IsMap():
-		b.volcanoStrategy(e.Node)
+		for _, r := range e.Entries() {
+			kind := r.Get("type")
+			b.judge("strategy/"+r.Key, at{kind, r.Path, kind.Text()})
+		}
 	case !b.judge("plugin/"+plugin+"/"+e.Key, of(e.Node)):
 		r := about(b.from, "plugin/"+plugin)[0]
 		a := answer{r.verdict, r.here, r.do}
@@ -239,10 +234,10 @@ func (b *builder) volcanoNodeorder(plugin string, args node) {
 		}
 	}
 	b.Result.score("NodeResourcesFit", weight)
-	b.set(args, "NodeResourcesFit", "kubescheduler.config.k8s.io/v1", "apiVersion")
-	b.set(args, "NodeResourcesFit", "NodeResourcesFitArgs", "kind")
-	b.set(args, "NodeResourcesFit", kind, "scoringStrategy", "type")
-	b.set(args, "NodeResourcesFit", []any{map[string]any{"name": "cpu", "weight": 1}, map[string]any{"name": "memory", "weight": 1}}, "scoringStrategy", "resources")
+	b.assign(args, "NodeResourcesFit.apiVersion", "kubescheduler.config.k8s.io/v1")
+	b.assign(args, "NodeResourcesFit.kind", "NodeResourcesFitArgs")
+	b.assign(args, "NodeResourcesFit.scoringStrategy.type", kind)
+	b.assign(args, "NodeResourcesFit.scoringStrategy.resources", []any{map[string]any{"name": "cpu", "weight": 1}, map[string]any{"name": "memory", "weight": 1}})
 }
 
 // weight is a weight of a score, or its default.
@@ -255,24 +250,6 @@ func (b *builder) weight(n node, otherwise int) (int, bool) {
 		b.problem(n.Problem("%q is not a whole number from 0 to 1000", n.Text()))
 	}
 	return value.(int), ok
-}
-
-// volcanoStrategy are the resources of resource-strategy-fit.
-func (b *builder) volcanoStrategy(resources node) {
-	for _, r := range resources.Entries() {
-		kind := r.Get("type")
-		if !slices.Contains([]string{"MostAllocated", "LeastAllocated"}, kind.Text()) {
-			b.problem(kind.Problem("%q is not MostAllocated or LeastAllocated", kind.Text()))
-			continue
-		}
-		if r.Key != names.ResourceNVIDIA {
-			b.row(at{r.Node, r.Path, kind.Text()}, answer{Differs, "NodeResourcesFit.scoringStrategy", "one direction for all resources: write pluginConfig of NodeResourcesFit by hand"})
-			continue
-		}
-		placement := map[string]string{"MostAllocated": "binpack", "LeastAllocated": "spread"}[kind.Text()]
-		b.set(r.Node, names.PluginScore, placement, "placement")
-		b.row(at{r.Node, r.Path, kind.Text()}, answer{Set, "GPUScore.placement: " + placement, "weights of resources are not taken over"})
-	}
 }
 
 // volcanoConfigurations are arguments of actions.

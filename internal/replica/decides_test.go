@@ -80,7 +80,7 @@ func TestReplicaDecides(t *testing.T) {
 			}
 			// What was promised before the snapshot is bound in the copy: so it is here.
 			for _, c := range live.engine.Starting() {
-				bound, err := c.Bind(c.Pod(), began)
+				bound, err := c.Bind(c.Pod, began)
 				must(t, err)
 				must(t, live.SetPod(bound))
 			}

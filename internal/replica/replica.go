@@ -184,7 +184,7 @@ func (r *Replica) Step() (Moves, error) {
 	turn := r.engine.Step()
 	m := Moves{Evict: turn.Evict, More: turn.Next == 0}
 	for _, c := range r.engine.Starting() {
-		bound, err := c.Bind(c.Pod(), r.now)
+		bound, err := c.Bind(c.Pod, r.now)
 		if err != nil {
 			return m, err
 		}

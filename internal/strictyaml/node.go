@@ -24,8 +24,7 @@ type Node struct {
 	// Part is for the caller: what a node is part of. Nodes below have it, too.
 	Part string
 	file string
-	// base is added to lines: those of a document inside another. unnumbered: there are no
-	// lines, since the document is not from a file.
+	// base is added to lines, of a document inside another. unnumbered: it is not from a file.
 	base       int
 	unnumbered bool
 	key, n     *yaml.Node // key is that of an entry of a mapping
@@ -189,8 +188,7 @@ func (n Node) Decode(into any) error {
 	return n.n.Decode(into)
 }
 
-// Entries are the keys of a mapping in their order, each once; none of others. Merge keys
-// (<<) are followed.
+// Entries are the keys of a mapping in their order, each once, merge keys (<<) followed; none of others.
 func (n Node) Entries() []Entry {
 	if !n.IsMap() {
 		return nil

@@ -193,8 +193,7 @@ func (r *Reader) Int(n *yaml.Node, path string, least, most int, why string) (v 
 	return 0, false
 }
 
-// Follow goes from an alias to what it stands for. An anchor cannot hold an alias to itself
-// before it ends, so that a few steps are enough.
+// Follow goes from an alias to what it stands for. An anchor cannot hold itself: a few steps are enough.
 func Follow(n *yaml.Node) *yaml.Node {
 	for i := 0; n.Kind == yaml.AliasNode && n.Alias != nil && i < 10; i++ {
 		n = n.Alias
@@ -249,8 +248,7 @@ func (f Fields) hint(name string) string {
 	return "; the fields here are " + f.names()
 }
 
-// Distance is the number of letters to add, drop or change between two words. It is meant for
-// names, and gives up on long ones.
+// Distance is the number of letters to add, drop or change between two names; long ones are not compared.
 func Distance(a, b string) int {
 	const longest = 128
 	if len(a) > longest || len(b) > longest {

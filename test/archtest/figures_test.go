@@ -2,9 +2,7 @@ package archtest
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -17,32 +15,17 @@ func TestMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exceptions := MethodExceptions()
 	if testing.Verbose() {
 		fmt.Println("methods  limit  type")
 	}
 	for i, c := range counts {
-		folder := c.Type[:strings.LastIndexByte(c.Type, '.')]
-		limit := MethodLimit(folder)
-		ceiling, excepted := exceptions[c.Type]
-		delete(exceptions, c.Type)
-		note := ""
-		switch {
-		case excepted && c.Methods <= limit:
-			t.Errorf("%s has %d methods, and %d are allowed: remove its row from MethodExceptions", c.Type, c.Methods, limit)
-		case excepted && c.Methods > ceiling:
-			t.Errorf("%s has %d methods; its exception allows %d, which may only fall", c.Type, c.Methods, ceiling)
-		case excepted:
-			note = fmt.Sprintf(" (exception, at most %d)", ceiling)
-		case c.Methods > limit:
+		limit := MethodLimit(c.Type[:strings.LastIndexByte(c.Type, '.')])
+		if c.Methods > limit {
 			t.Errorf("%s has %d methods, and %d are allowed: divide it by the state that the methods write", c.Type, c.Methods, limit)
 		}
-		if testing.Verbose() && (i < 25 || note != "") {
-			fmt.Printf("%7d  %5d  %s%s\n", c.Methods, limit, c.Type, note)
+		if testing.Verbose() && i < 25 {
+			fmt.Printf("%7d  %5d  %s\n", c.Methods, limit, c.Type)
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(exceptions)) {
-		t.Errorf("%s has no methods or is gone: remove its row from MethodExceptions", name)
 	}
 }
 

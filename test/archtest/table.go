@@ -33,7 +33,7 @@ func Table() []Row {
 	// What tests may import besides. Core's tests may show a package at work with
 	// those that build on it; that is no dependency of the code.
 	tests := set(std, "pgregory.net/rapid", "github.com/google/go-cmp/...", "github.com/cockroachdb/datadriven")
-	coreTests := set(tests, "./core/...", "./core/coretest")
+	coreTests := set(tests, "./core/...", "./test/coretest")
 
 	return []Row{
 		// Core: each package may import those above it, so there is one reading order.
@@ -87,8 +87,6 @@ func Table() []Row {
 			Why: "what becomes of a device, from what is known of it and the time"},
 		{Folder: "core/recovery", May: set(pure, "./core/health"), Tests: set(coreTests, "flag"), Pure: true,
 			Why: "what is done about sick nodes and devices, from what is known of them and the time"},
-		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
-			Why: "builders and generators, imported by tests only"},
 
 		// API: what other programs import, so it drags in as little as possible.
 		{Folder: "api/names", May: nil, Tests: tests,
@@ -279,7 +277,9 @@ func Table() []Row {
 			Why: "a cluster that gives prepared answers; tests of clients import it"},
 		{Folder: "test/devicemanager", May: set(whole, append(tests, "google.golang.org/grpc", "github.com/google/cadvisor/...")...),
 			Why: "kubelet's own device manager, against the agent"},
-		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...", "go.yaml.in/yaml/...")...),
+		{Folder: "test/coretest", May: set(tests, "./core/..."), Tests: tests,
+			Why: "builders and generators for the tests of core"},
+		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "volcano.sh/apis/...", "go.yaml.in/yaml/...")...),
 			Why: "tests of the whole"},
 		{Folder: "test/web", May: set(whole, append(tests, "./test/...", "github.com/chromedp/...")...),
 			Why: "tests of the page in a browser"},
@@ -306,7 +306,6 @@ func set(list []string, more ...string) []string { return slices.Concat(list, mo
 func Guarded() []Guard {
 	return []Guard{
 		{"k8s.io/kubernetes", "it is no library: versions break it at will, so one package holds it"},
-		{"./core/coretest", "it is for tests only"},
 	}
 }
 

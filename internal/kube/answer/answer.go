@@ -25,8 +25,7 @@ type Config struct {
 	Gate      Gate
 	Timeline  *observe.Timeline
 	Logger    klog.Logger
-	// Ages is how old answers may be; the zero value: they are always made anew.
-	Ages Ages
+	Ages      Ages // how old answers may be; the zero value: they are always made anew
 }
 
 // Inventory is what is read of nodes' objects.
@@ -65,16 +64,14 @@ type Answers struct {
 	// foreseer says when gangs start, by a forecast; nil: nothing does.
 	foreseer atomic.Pointer[Foreseer]
 
-	// Pictures have a lock of their own each: drawing one takes the engine's lock many times
-	// for a short while. history is written while nothing is asked.
+	// Each picture has a lock of its own: drawing takes the engine's lock many times.
 	nodes   nodePicture
 	gangs   picture[shownGangs]
 	queues  picture[shownQueues]
 	turns   picture[turnOrder]
 	state   picture[metrics.State]
 	history history
-	// kept is used under the engine's lock.
-	kept kept
+	kept    kept // used under the engine's lock
 }
 
 // New returns answers without any that were made before.

@@ -127,3 +127,9 @@ func fleetTerms(t *pack.Terms) map[string]int64 {
 	}
 	return out
 }
+
+// starts is how an expected start is known, as it travels.
+var starts = map[coreanswer.Knowledge]string{
+	coreanswer.Now: apiquery.StartsNow, coreanswer.Reserved: apiquery.StartsReserved,
+	coreanswer.Foreseen: apiquery.StartsForecast, coreanswer.NotEver: apiquery.StartsNever,
+}

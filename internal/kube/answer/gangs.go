@@ -60,17 +60,14 @@ func (a *Answers) drawGangs() []apiquery.Gang {
 		})
 	}
 	a.foreseeAll(out, ids)
-	// What started meanwhile is not before what waits.
-	slices.SortStableFunc(out, func(x, y apiquery.Gang) int { return waitsLast(&x) - waitsLast(&y) })
-	return out
-}
-
-// waitsLast is 0 for gangs that wait, which are shown first.
-func waitsLast(g *apiquery.Gang) int {
-	if g.Phase == apiquery.PhaseWaiting {
-		return 0
+	runs := func(g *apiquery.Gang) int {
+		if g.Phase == apiquery.PhaseWaiting {
+			return 0
+		}
+		return 1
 	}
-	return 1
+	slices.SortStableFunc(out, func(x, y apiquery.Gang) int { return runs(&x) - runs(&y) }) // some started meanwhile
+	return out
 }
 
 // gang is a gang as it travels.
@@ -98,9 +95,7 @@ func (v *View) gang(id engine.ID) (apiquery.Gang, bool) {
 		at := time.Unix(0, s.At).UTC()
 		out.ExpectedStart = &at
 	}
-	for _, node := range s.Reserved {
-		out.Reserved = append(out.Reserved, string(node))
-	}
+	out.Reserved = nodeNames(s.Reserved)
 	return out, true
 }
 
@@ -188,8 +183,7 @@ func (v *View) parts(h model.HolderID) (out []apiquery.Part) {
 
 // asks is what a pod requests, by resource name.
 func asks(pod *v1.Pod) (out []apiquery.Asked) {
-	list := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	for name, amount := range list { // sorted below
+	for name, amount := range resource.PodRequests(pod, resource.PodResourcesOptions{}) { // sorted below
 		if !amount.IsZero() {
 			out = append(out, apiquery.Asked{Resource: string(name), Amount: amount.String()})
 		}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/arbiter"
 )
@@ -34,18 +36,11 @@ type point struct{ entitled, used, wanted int64 }
 
 // KeepHistory takes samples while this process leads, until the context ends.
 func (a *Answers) KeepHistory(ctx context.Context) {
-	tick := time.NewTicker(historyEvery)
-	defer tick.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(context.Context) {
 		if a.Gate.Leads() {
 			a.sampleQueues(a.Clock())
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}, historyEvery)
 }
 
 // sampleQueues takes one sample.

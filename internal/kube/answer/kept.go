@@ -16,8 +16,7 @@ type kept struct {
 	since   time.Time
 	reasons map[engine.ID]keptReason
 	merits  map[model.HolderID]coreanswer.Merits
-	// nextEnd is when the first running gang is expected to end; nil: not looked for.
-	nextEnd *int64
+	nextEnd *int64 // when the first running gang is expected to end; nil: not looked for
 }
 
 // keptReason is why a gang waited while so many of its members existed and had a place.

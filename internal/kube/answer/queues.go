@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,9 +16,8 @@ import (
 
 // shownQueues are the queues at a time.
 type shownQueues struct {
-	queues apiquery.Queues
-	// namespaces are those with gangs in a queue that takes them, or in one below it.
-	namespaces map[string][]string
+	queues     apiquery.Queues
+	namespaces map[string][]string // those with gangs in a queue that takes them, or in one below it
 }
 
 // Queues are all queues, and the namespaces that have gangs in them or in queues below. The
@@ -131,11 +131,8 @@ func limit(n int64) *int64 {
 
 // sum adds limits, of which either may not be given.
 func sum(a, b *int64) *int64 {
-	switch {
-	case b == nil:
-		return a
-	case a == nil:
-		return b
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
 	n := *a + *b
 	return &n

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// maxTurns bounds of how many waiting gangs the position is found: that is done in one
-	// hold of the lock.
+	// maxTurns bounds of how many waiting gangs the position is found, under the lock.
 	maxTurns = 5000
 	// maxAhead is how many gangs are named that are before another one.
 	maxAhead = 10

@@ -15,23 +15,19 @@ import (
 
 // Reader gives questions the engine's state.
 type Reader interface {
-	// Look runs a function under the engine's lock, and says for how long that was waited
-	// for and held. What the View has must not be used afterwards.
+	// Look runs f under the engine's lock, and says how long it waited and held. f keeps no
+	// View.
 	Look(what string, f func(*View)) (waited, held time.Duration)
 }
 
 // View is the engine's state as of one moment.
 type View struct {
-	Core     Core
-	Work     *workload.Gangs
-	Notices  *report.Notices
-	Claims   *claims.Claims
-	Contests *contest.Contests
-	Demands  *demand.Demands
-	Observer *observe.Observer
-	// Condition is what a node's object says about it.
-	Condition func(model.NodeID) coreanswer.Condition
+	Core      coreanswer.Answers
+	Work      *workload.Gangs
+	Notices   *report.Notices
+	Claims    *claims.Claims
+	Contests  *contest.Contests
+	Demands   *demand.Demands
+	Observer  *observe.Observer
+	Condition func(model.NodeID) coreanswer.Condition // what a node's object says about it
 }
-
-// Core is what is read of core.
-type Core = coreanswer.Answers

@@ -111,8 +111,7 @@ type examined struct {
 	there   bool
 	account coreanswer.Account
 	gang    apiquery.Gang
-	// object is what its pods are changed through, contested whose record contradicts
-	// another's.
+	// object is what its pods are changed through, contested the record that contradicts.
 	object, contested string
 	explained         bool
 	reason            explain.Reason

@@ -1,10 +1,10 @@
 package answer
 
 import (
+	"cmp"
 	"time"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
-	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -82,19 +82,7 @@ func HelpAnswers(c *explain.Case) []apiquery.Help {
 
 // StartAnswer is an expected start as it travels.
 func StartAnswer(x *engine.Expectation, nodes bool) apiquery.Start {
-	out := apiquery.Start{Because: x.Because}
-	switch x.Known {
-	case coreanswer.Now:
-		out.Known = apiquery.StartsNow
-	case coreanswer.Reserved:
-		out.Known = apiquery.StartsReserved
-	case coreanswer.Foreseen:
-		out.Known = apiquery.StartsForecast
-	case coreanswer.NotEver:
-		out.Known = apiquery.StartsNever
-	default:
-		out.Known = apiquery.StartsUnknown
-	}
+	out := apiquery.Start{Because: x.Because, Known: cmp.Or(starts[x.Known], apiquery.StartsUnknown)}
 	if x.At > 0 {
 		at := time.Unix(0, x.At)
 		out.At = &at

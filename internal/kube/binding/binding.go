@@ -22,14 +22,10 @@ import (
 
 // Writer posts Bindings.
 type Writer struct {
-	Client kubernetes.Interface
-	// Patience is the pause between reads after a Binding without an answer; 0 means one
-	// second.
-	Patience time.Duration
-	// Most is how long it is read until there is a definite answer; 0 means a minute.
-	Most time.Duration
-	// Failed, when not nil, hears of an error at once: finding out whether the Binding was
-	// done all the same may take a minute.
+	Client   kubernetes.Interface
+	Patience time.Duration // the pause between reads after a Binding without an answer; 0: one second
+	Most     time.Duration // how long it is read until there is a definite answer; 0 means a minute
+	// Failed, when not nil, hears of an error at once, before it is known what was written.
 	Failed func(error)
 }
 
@@ -37,21 +33,17 @@ type Writer struct {
 // its vocabularies read, and the queue that is charged.
 func Annotations(pod *v1.Pod, c *kubeengine.Cycle) (map[string]string, error) {
 	out := map[string]string{}
-	switch {
-	case c.ByClaim():
-		// Its claims' status is the record. This only says what was planned, for people.
+	if c.ByClaim() || c.Request.Vendor != "" { // otherwise it has no device
 		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
 		if err != nil {
 			return nil, err
 		}
-		out[names.AnnotationClaims] = text
-	case c.Request.Vendor != "": // otherwise it has no device
-		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
-		if err != nil {
-			return nil, err
+		if c.ByClaim() { // its claims' status is the record; this says what was planned, for people
+			out[names.AnnotationClaims] = text
+		} else {
+			out = dialect.Annotations(pod, c.Request, c.Node, c.Grant, time.Now())
+			out[names.AnnotationDevices] = text
 		}
-		out = dialect.Annotations(pod, c.Request, c.Node, c.Grant, time.Now())
-		out[names.AnnotationDevices] = text
 	}
 	if c.Queue != "" {
 		out[names.AnnotationCharged] = c.Queue
@@ -89,12 +81,8 @@ func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bo
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		return false // rejected, so not written
 	}
-	patience := w.Patience
-	if patience == 0 {
-		patience = time.Second
-	}
 	done := false
-	_ = wait.PollUntilContextTimeout(ctx, patience, cmp.Or(w.Most, time.Minute), true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, cmp.Or(w.Patience, time.Second), cmp.Or(w.Most, time.Minute), true, func(ctx context.Context) (bool, error) {
 		now, err := w.Client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
 		if err != nil {
 			return apierrors.IsNotFound(err), nil

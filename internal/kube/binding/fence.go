@@ -58,9 +58,8 @@ func (f fenced) RoundTrip(r *http.Request) (*http.Response, error) {
 // fencedBody is a body that cannot be read when it may not be written.
 type fencedBody struct {
 	io.ReadCloser
-	may func() error
-	// left are the bytes that were not read; negative: not known.
-	left int64
+	may  func() error
+	left int64 // the bytes that were not read; negative: not known
 }
 
 // Read reads of the body. When all of it was handed over there is nothing left to stop.

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,23 +10,11 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
-
-// Ledger is what is read of core.
-type Ledger interface {
-	Inventory(model.NodeID) *model.Node
-	// Held is what a holder holds, Assumes whether that is not bound yet, Unfree what others
-	// than a holder hold on a node.
-	Held(model.HolderID) (model.NodeID, model.Mask)
-	Assumes(model.HolderID) bool
-	Unfree(node model.NodeID, but model.HolderID) model.Mask
-	Fit(*model.Request, model.NodeID, *coreanswer.Trial) *explain.Refusal
-}
 
 // Gate says whether pods are the engine's and have a place. It takes no lock.
 type Gate interface {
@@ -37,7 +26,7 @@ type Gate interface {
 // Claims is what is remembered of ResourceClaims.
 type Claims struct {
 	book   *dra.Book
-	ledger Ledger
+	ledger coreanswer.Nodes
 	gate   Gate
 	pods   corelisters.PodLister
 	clock  func() time.Time
@@ -52,14 +41,12 @@ type Claims struct {
 	rechecks map[types.UID]recheck
 	// unplaced are pods and claims whose devices were not known on their node, by node.
 	unplaced map[model.NodeID]map[string]*v1.Pod
-	// left are allocated claims that may be given back, by namespace/name.
-	left map[string]*leftover
-	// shared is read and written also without the engine's lock.
-	shared shared
+	left     map[string]*leftover // allocated claims that may be given back, by namespace/name
+	shared   shared               // read and written also without the engine's lock
 }
 
 // New returns a Claims that reads a book.
-func New(book *dra.Book, l Ledger, g Gate, pods corelisters.PodLister, clock func() time.Time) *Claims {
+func New(book *dra.Book, l coreanswer.Nodes, g Gate, pods corelisters.PodLister, clock func() time.Time) *Claims {
 	return &Claims{
 		book: book, ledger: l, gate: g, pods: pods, clock: clock,
 		own: map[string]model.HolderID{}, pending: map[model.HolderID]bool{}, seen: map[string]seenClaim{}, left: map[string]*leftover{},
@@ -82,7 +69,7 @@ func (c *Claims) Ask(pod *v1.Pod) (*dra.Ask, error) {
 		}
 	}
 	if key, _ := c.Vacated(pod); key != "" && waits {
-		return nil, errVacated(key)
+		return nil, &dra.Wait{Why: fmt.Sprintf("ResourceClaim %s is given back: the pods that used it were evicted together", key)}
 	}
 	a, err := c.book.Ask(pod)
 	if key := dra.AwaitedSelectors(err); key != "" {
@@ -170,11 +157,8 @@ func number(c *ledger.Claim, n *model.Node) bool {
 // bound. A pod that was planned after its claim was allocated has none of them.
 func (c *Claims) covers(p *v1.Pod, h *dra.Hold) bool {
 	node, set := c.ledger.Held(model.HolderID(p.UID))
-	if set == 0 || node != model.NodeID(h.Node) {
-		return false
-	}
 	n := c.ledger.Inventory(node)
-	if n == nil {
+	if set == 0 || node != model.NodeID(h.Node) || n == nil {
 		return false
 	}
 	want := cards(h, n)

@@ -15,10 +15,8 @@ import (
 // ended in the middle of it. The allocation pins the claim's pods to a node, so it is taken
 // back, if the API server confirms that none of them is bound.
 type GiveBack struct {
-	// Claim is as it was seen: the write must name its resource version.
-	Claim *resourceapi.ResourceClaim
-	// Pods are those that name it or that it is reserved for; none of them is bound, as far
-	// as was seen.
+	Claim *resourceapi.ResourceClaim // as it was seen: the write must name its resource version
+	// Pods name it, or it is reserved for them; none of them is bound, as far as was seen.
 	Pods []*v1.Pod
 }
 
@@ -26,8 +24,7 @@ type GiveBack struct {
 func (g *GiveBack) Key() string { return g.Claim.Namespace + "/" + g.Claim.Name }
 
 const (
-	// reservedLeft is how long a claim must have been left behind that is still reserved for
-	// a pod: the Binding of a leader that was may be on its way.
+	// reservedLeft is how long a reserved claim is left: a former leader's Binding may come.
 	reservedLeft = 15 * time.Second
 	// giveBackAgain is the pause after an attempt that failed.
 	giveBackAgain = 10 * time.Second
@@ -82,13 +79,11 @@ func (c *Claims) leftBehind(key string) *GiveBack {
 		out.Pods = append(out.Pods, p)
 	}
 	for _, p := range c.book.Users(key) {
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-			continue
-		}
-		if !c.idle(p) {
+		switch {
+		case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
+		case !c.idle(p):
 			return nil
-		}
-		if !slices.ContainsFunc(out.Pods, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+		case !slices.ContainsFunc(out.Pods, func(o *v1.Pod) bool { return o.UID == p.UID }):
 			out.Pods = append(out.Pods, p)
 		}
 	}

@@ -22,8 +22,7 @@ type seenClaim struct {
 	uid              types.UID
 	deleted, charged bool
 	allocation       *resourceapi.AllocationResult
-	// About one pod each: the one with which it is allocated, and the one that is counted
-	// for it.
+	// About one pod each: the first to allocate it, and the one that is counted for it.
 	first, carriedBy *v1.Pod
 }
 
@@ -79,24 +78,19 @@ func (c *Claims) Users(key string, read *v1.Pod) (out []*v1.Pod) {
 	if !is.same(&was) {
 		return c.book.Users(key)
 	}
-	add := func(p *v1.Pod) {
-		if p != nil && !slices.ContainsFunc(out, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+	add := func(p, but *v1.Pod) {
+		if p != nil && !samePod(p, but) && !slices.ContainsFunc(out, func(o *v1.Pod) bool { return o.UID == p.UID }) {
 			out = append(out, p)
 		}
 	}
-	others := func(p *v1.Pod) {
-		if read == nil || !samePod(read, p) {
-			add(p)
-		}
-	}
 	if !samePod(was.first, is.first) {
-		others(was.first)
-		add(is.first)
+		add(was.first, read)
+		add(is.first, nil)
 	}
 	if !samePod(was.carriedBy, is.carriedBy) {
-		others(was.carriedBy)
+		add(was.carriedBy, read)
 	}
-	others(is.carriedBy)
+	add(is.carriedBy, read)
 	return out
 }
 
@@ -148,7 +142,7 @@ func (c *Claims) Await(pod *v1.Pod, member *workload.Member, now time.Time) (fre
 		return false
 	}
 	if member != nil {
-		ask := member.Ask()
+		ask := member.Ask
 		r, there := c.rechecks[pod.UID]
 		switch {
 		case ask == nil || !ask.Alternatives || c.gate.KeepsPlace(pod):
@@ -209,12 +203,7 @@ func (c *Claims) Next() (first time.Time) {
 
 // Evaluated are the pods to be read again, which waited for selectors that were evaluated,
 // and no others: a tenant's many selectors cost that tenant's pods alone.
-func (c *Claims) Evaluated(key string) (out []*v1.Pod) {
-	for _, p := range c.shared.evaluated(key) { // sorted below
-		out = append(out, p)
-	}
-	return byUID(out)
-}
+func (c *Claims) Evaluated(key string) []*v1.Pod { return byUID(c.shared.evaluated(key)) }
 
 // Waiting are the waiting pods with claims, to be read again when selectors match other
 // devices than before.

@@ -1,6 +1,8 @@
 package claims
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +15,9 @@ import (
 // shared is what is read and written also without the engine's lock: pods' requests are read
 // in scheduling cycles, too. It has a lock of its own, under which nothing else is called.
 type shared struct {
-	mu sync.Mutex
-	// asks is what pods' claims asked for when their places were planned.
-	asks map[types.UID]*dra.Ask
-	// vacated are shared claims whose users were evicted together, by namespace/name, and
-	// until when no pod starts with them.
+	mu   sync.Mutex
+	asks map[types.UID]*dra.Ask // what pods' claims asked for when their places were planned
+	// vacated: until when no pod starts with a claim whose users were evicted, by its key.
 	vacated map[string]time.Time
 	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.
 	awaiting map[string]map[types.UID]*v1.Pod
@@ -36,20 +36,6 @@ func (s *shared) setAsk(uid types.UID, a *dra.Ask) {
 	if delete(s.asks, uid); a != nil {
 		s.asks[uid] = a
 	}
-}
-
-func (s *shared) vacate(key string, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.vacated[key] = until
-}
-
-// until is until when no pod starts with a claim.
-func (s *shared) until(key string) (at time.Time, vacated bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, vacated = s.vacated[key]
-	return at, vacated
 }
 
 // occupy lets pods start with a claim again, and says whether none did before.
@@ -72,10 +58,9 @@ func (s *shared) await(key string, pod *v1.Pod) {
 }
 
 // evaluated are the pods that waited for selectors.
-func (s *shared) evaluated(key string) map[types.UID]*v1.Pod {
+func (s *shared) evaluated(key string) []*v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.awaiting[key]
-	delete(s.awaiting, key)
-	return out
+	defer delete(s.awaiting, key)
+	return slices.Collect(maps.Values(s.awaiting[key]))
 }

@@ -1,12 +1,9 @@
 package claims
 
 import (
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
 // vacateFor is how long no pod starts with a shared claim whose users were evicted, unless it
@@ -20,7 +17,9 @@ const vacateFor = 5 * time.Minute
 func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
 	for _, key := range c.book.Named(pod) {
 		if claim := c.book.Claim(key); claim != nil && len(claim.Status.ReservedFor) > 1 {
-			c.shared.vacate(key, now.Add(vacateFor))
+			c.shared.mu.Lock()
+			c.shared.vacated[key] = now.Add(vacateFor)
+			c.shared.mu.Unlock()
 		}
 	}
 }
@@ -43,7 +42,9 @@ func (c *Claims) Stays(pod *v1.Pod) (again []string) {
 // latest. It is safe for concurrent use.
 func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
 	for _, key := range c.book.Named(pod) {
-		at, vacated := c.shared.until(key)
+		c.shared.mu.Lock()
+		at, vacated := c.shared.vacated[key]
+		c.shared.mu.Unlock()
 		if !vacated {
 			continue
 		}
@@ -54,9 +55,4 @@ func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
 		return key, at
 	}
 	return "", time.Time{}
-}
-
-// errVacated is why a pod does not start with a claim that is being given back.
-func errVacated(key string) error {
-	return &dra.Wait{Why: fmt.Sprintf("ResourceClaim %s is given back: the pods that used it were evicted together", key)}
 }

@@ -10,7 +10,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/ledger"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/report"
@@ -23,23 +23,15 @@ import (
 // corrected, and there is nothing to wait for.
 const Grace = 30 * time.Second
 
-// Ledger is what is read of core's ledger.
-type Ledger interface {
-	Contested(model.NodeID) []ledger.Contested
-	HolderOf(node model.NodeID, index int) model.HolderID
-}
-
 // Contests are the pods whose records cannot be honoured. Not safe for concurrent use: the
 // engine calls it under its lock.
 type Contests struct {
-	ledger Ledger
+	ledger coreanswer.Nodes
 	pods   corelisters.PodLister
-	// find finds a pod by its UID; nil when there is none.
-	find  func(uid string) *v1.Pod
-	grace time.Duration
-	byUID map[string]*contest
-	// agents are the nodes with an agent, which corrects records.
-	agents map[model.NodeID]bool
+	find   func(uid string) *v1.Pod // find finds a pod by its UID; nil when there is none
+	Grace  time.Duration            // how long records may contradict each other on a node with an agent
+	byUID  map[string]*contest
+	agents map[model.NodeID]bool // the nodes with an agent, which corrects records
 }
 
 // contest is a pod whose record names a device that another holds which was seen first.
@@ -50,23 +42,18 @@ type contest struct {
 	// record is the pod's, and since when it is contested as it is.
 	record string
 	since  time.Time
-	// open: the record is contested now. told: it was reported, which happens once, since
-	// which pod holds a device may change with every pod that ends. evicted: the pod was
-	// told to go.
+	// open: the record is contested now. told: it was reported, once, since which pod holds a
+	// device may change with every pod that ends. evicted: the pod was told to go.
 	open, told, evicted bool
-	// certain: this process itself gave the device to the other. Of two pods that are known
-	// by their records only, neither is told to go: one of the records may be forged, and
-	// only the agent on the node can tell which.
+	// certain: this process itself gave the device to the other. Of two pods known by their
+	// records only, one record may be forged, and only the node's agent can tell which.
 	certain bool
 }
 
 // New returns a Contests without any.
-func New(l Ledger, pods corelisters.PodLister, find func(uid string) *v1.Pod) *Contests {
-	return &Contests{ledger: l, pods: pods, find: find, grace: Grace, byUID: map[string]*contest{}, agents: map[model.NodeID]bool{}}
+func New(l coreanswer.Nodes, pods corelisters.PodLister, find func(uid string) *v1.Pod) *Contests {
+	return &Contests{ledger: l, pods: pods, find: find, Grace: Grace, byUID: map[string]*contest{}, agents: map[model.NodeID]bool{}}
 }
-
-// SetGrace sets how long records may contradict each other on a node with an agent.
-func (c *Contests) SetGrace(d time.Duration) { c.grace = d }
 
 // SetAgent says whether a node has an agent.
 func (c *Contests) SetAgent(node model.NodeID, has bool) {
@@ -137,7 +124,7 @@ func (c *Contests) latest(uid string, before *v1.Pod) *v1.Pod {
 // seriousAt is when a contest is taken seriously.
 func (c *Contests) seriousAt(x *contest) time.Time {
 	if c.agents[x.node] {
-		return x.since.Add(c.grace)
+		return x.since.Add(c.Grace)
 	}
 	return x.since
 }

@@ -21,19 +21,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Core is what is read of core.
-type Core = coreanswer.Answers
-
 // Demands is what autoscalers are asked for; nothing before Enable. Not safe for concurrent
 // use: the engine calls it under its lock.
 type Demands struct {
-	core   Core
-	work   *workload.Gangs
-	levels func() topology.Levels
-	// enabled: gpu-controller carries demands out.
-	enabled bool
-	// patience is how long nodes of one domain are asked for that do not come.
-	patience time.Duration
+	core     coreanswer.Answers
+	work     *workload.Gangs
+	levels   func() topology.Levels
+	enabled  bool          // gpu-controller carries demands out
+	patience time.Duration // how long nodes of one domain are asked for that do not come
 	gangs    map[engine.ID]*wanting
 	// changed: gangs may differ from what was last handed out (told).
 	changed bool
@@ -48,7 +43,7 @@ type wanting struct {
 }
 
 // New returns a Demands that asks for nothing.
-func New(core Core, work *workload.Gangs, levels func() topology.Levels) *Demands {
+func New(core coreanswer.Answers, work *workload.Gangs, levels func() topology.Levels) *Demands {
 	return &Demands{core: core, work: work, levels: levels}
 }
 

@@ -20,25 +20,16 @@ import (
 
 // Ask is what a pod's claims mean for where it may go. Values are not changed.
 type Ask struct {
-	// By is what has to be allocated, or, for a bound pod, what it holds; nil: no GPU.
-	By *dialect.ByClaim
-	// Key is equal for pods whose claims nodes treat alike.
-	Key string
-	// Loose: the allocator, not the plan, chooses which devices of the planned node.
-	Loose bool
-	// With are other pods that use a claim which the bound pod is counted for: its devices
-	// come free when all of them are gone.
-	With []*v1.Pod
-	// Alternatives: a request has several that some node could ever fulfil, and this is what
-	// one of them asks for.
-	Alternatives bool
-	// Charge is what allocated claims hold that no other pod is charged for, in
-	// thousandths of a GPU.
-	Charge int64
+	By    *dialect.ByClaim // what has to be allocated, or, for a bound pod, what it holds; nil: no GPU
+	Key   string           // equal for pods whose claims nodes treat alike
+	Loose bool             // the allocator, not the plan, chooses which devices of the planned node
+	// With are other users of a claim that the bound pod is counted for: all free it.
+	With         []*v1.Pod
+	Alternatives bool  // this is one of several that some node could ever fulfil
+	Charge       int64 // what claims hold that no other pod is charged for, in thousandths of a GPU
 
 	needs []need
-	// on are where claims are available that are allocated already.
-	on []available
+	on    []available // where claims are available that are allocated already
 }
 
 // need is one request of a claim.
@@ -47,8 +38,7 @@ type need struct {
 	class string
 	count int
 	part  model.Part
-	// match are attributes of which all devices must have the same value.
-	match []string
+	match []string // attributes of which all devices must have the same value
 }
 
 // available is where an allocated claim is: on the nodes of a selector, or on the one that
@@ -61,10 +51,8 @@ type available struct {
 
 // A Wait is why a pod's claims cannot be judged yet. It passes without an edit of the pod.
 type Wait struct {
-	Why string
-	// Selectors is the key of selectors that are being evaluated; empty: it is something
-	// else.
-	Selectors string
+	Why       string
+	Selectors string // the key of selectors that are being evaluated; empty: it is not about any
 }
 
 func (w *Wait) Error() string { return w.Why }
@@ -108,16 +96,25 @@ func (b *Book) Concerns(pod *v1.Pod) bool {
 			}
 			continue
 		}
-		for j := range c.Spec.Devices.Requests {
-			for _, o := range options(&c.Spec.Devices.Requests[j]) {
-				class, err := b.classes.Get(o.class)
-				if err != nil || ofGPUs(class) && !o.admin {
-					return true
-				}
-			}
+		if gpus, missing := b.asksGPUs(c); gpus || missing != "" {
+			return true
 		}
 	}
 	return false
+}
+
+// asksGPUs says whether a claim's requests ask for GPUs, or which DeviceClass is missing.
+func (b *Book) asksGPUs(c *resourceapi.ResourceClaim) (gpus bool, missing string) {
+	for i := range c.Spec.Devices.Requests {
+		for _, o := range options(&c.Spec.Devices.Requests[i]) {
+			if class, err := b.classes.Get(o.class); err != nil {
+				return false, o.class
+			} else if ofGPUs(class) && !o.admin {
+				return true, ""
+			}
+		}
+	}
+	return false, ""
 }
 
 // ClaimsGPUs is the field by which a pod asks for GPUs, or has them, through a claim; empty
@@ -144,16 +141,10 @@ func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
 		}) {
 			return at, nil
 		}
-		for j := range c.Spec.Devices.Requests {
-			for _, o := range options(&c.Spec.Devices.Requests[j]) {
-				class, err := b.classes.Get(o.class)
-				if err != nil {
-					return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, o.class)}
-				}
-				if ofGPUs(class) && !o.admin {
-					return at, nil
-				}
-			}
+		if gpus, missing := b.asksGPUs(c); gpus {
+			return at, nil
+		} else if missing != "" {
+			return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, missing)}
 		}
 	}
 	return "", nil
@@ -171,12 +162,9 @@ func ofGPUs(class *resourceapi.DeviceClass) bool {
 	if name := class.Spec.ExtendedResourceName; name != nil && dialect.IsWholeResource(v1.ResourceName(*name)) {
 		return true
 	}
-	for _, s := range class.Spec.Selectors {
-		if s.CEL != nil && dialect.NamesGPUDriver(s.CEL.Expression) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
+		return s.CEL != nil && dialect.NamesGPUDriver(s.CEL.Expression)
+	})
 }
 
 // option is one way to fulfil a request: the only one, or one of firstAvailable.
@@ -257,15 +245,13 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 			}
 		}
 	}
-	if len(a.needs) == 0 {
-		if len(a.on) == 0 {
-			return nil, nil
-		}
-		a.key()
-		return a, nil
+	if len(a.needs)+len(a.on) == 0 {
+		return nil, nil
 	}
-	if err := a.request(field); err != nil {
-		return nil, err
+	if len(a.needs) > 0 {
+		if err := a.request(field); err != nil {
+			return nil, err
+		}
 	}
 	a.key()
 	return a, nil

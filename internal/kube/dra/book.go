@@ -22,15 +22,11 @@ import (
 
 // Changes are what a Book tells: that something is to be looked at again.
 type Changes struct {
-	// Node: the GPUs that a node publishes changed. Matched: what selectors match there may
-	// have changed.
+	// Node: the GPUs that a node publishes changed; Matched: what selectors match there.
 	Node, Matched func(node string)
-	// Evaluated: the selectors with a key (Wait.Selectors) were evaluated.
-	Evaluated func(key string)
-	// Claim: a claim came, changed or went; the key is namespace/name.
-	Claim func(key string)
-	// Classes: a DeviceClass came, changed or went.
-	Classes func()
+	Evaluated     func(key string) // the selectors with a key (Wait.Selectors) were evaluated
+	Claim         func(key string) // a claim came, changed or went; the key is namespace/name
+	Classes       func()           // a DeviceClass came, changed or went
 }
 
 // Book reads ResourceSlices, ResourceClaims and DeviceClasses from a scheduler's informers.
@@ -54,8 +50,7 @@ type Book struct {
 	firsts map[string]*v1.Pod
 	// names are the claims that a pod names.
 	names map[types.UID][]string
-	// located is where devices were seen that claims hold, as long as the process lives:
-	// a driver that is restarted publishes nothing for a while.
+	// located is where claims' devices were last seen: a restarted driver publishes none.
 	located map[deviceID]location
 	// turns is how often pods with alternatives (firstAvailable) have moved on to the next.
 	turns map[types.UID]int
@@ -212,13 +207,7 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 
 // Set takes note of a pod that may name claims, and returns the keys of the claims that it
 // names now or named before.
-func (b *Book) Set(pod *v1.Pod) []string {
-	var keys []string
-	for _, name := range claimNames(pod) {
-		keys = append(keys, pod.Namespace+"/"+name)
-	}
-	return b.use(pod, keys)
-}
+func (b *Book) Set(pod *v1.Pod) []string { return b.use(pod, b.Named(pod)) }
 
 // Drop forgets a pod that ended, and returns the keys of the claims that it named.
 func (b *Book) Drop(pod *v1.Pod) []string {
@@ -282,28 +271,23 @@ func byAge(x, y *v1.Pod) int {
 }
 
 // waits says whether a claim may be allocated with a pod.
-func waits(p *v1.Pod) bool {
-	return p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil
-}
+func waits(p *v1.Pod) bool { return p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil }
 
 // keepFirst keeps the first of a claim's users, one of which has changed or gone, and waits
 // or does not. It looks at the others only when the first is not to be first any more.
 func (b *Book) keepFirst(key string, pod *v1.Pod, waiting bool) {
-	first := b.firsts[key]
-	if waiting {
-		if first == nil || first.UID == pod.UID || byAge(pod, first) < 0 {
-			b.firsts[key] = pod
+	offer := func(p *v1.Pod) {
+		if f := b.firsts[key]; f == nil || f.UID == p.UID || byAge(p, f) < 0 {
+			b.firsts[key] = p
 		}
-		return
 	}
-	if first == nil || first.UID != pod.UID {
-		return
-	}
-	delete(b.firsts, key)
-	for _, p := range b.users[key] {
-		if waits(p) {
-			if f := b.firsts[key]; f == nil || byAge(p, f) < 0 {
-				b.firsts[key] = p
+	if waiting {
+		offer(pod)
+	} else if same(b.firsts[key], pod) {
+		delete(b.firsts, key)
+		for _, p := range b.users[key] {
+			if waits(p) {
+				offer(p)
 			}
 		}
 	}
@@ -318,19 +302,14 @@ func (b *Book) First(key string) *v1.Pod {
 }
 
 // AllUsers are all pods that name a claim, in no particular order.
-func (b *Book) AllUsers() (out []*v1.Pod) {
+func (b *Book) AllUsers() []*v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	seen := map[types.UID]bool{}
+	all := map[types.UID]*v1.Pod{}
 	for _, pods := range b.users {
-		for uid, p := range pods {
-			if !seen[uid] {
-				seen[uid] = true
-				out = append(out, p)
-			}
-		}
+		maps.Copy(all, pods)
 	}
-	return out
+	return slices.Collect(maps.Values(all))
 }
 
 // Claim is a claim by namespace/name; nil when there is none.

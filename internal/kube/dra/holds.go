@@ -22,11 +22,9 @@ func Holder(uid types.UID) model.HolderID { return model.HolderID(string(uid) + 
 type Hold struct {
 	Node string
 	// Whole are cards, Parts are slices and shares of cards.
-	Whole []string
-	Parts []ledger.HeldPart
-	// Missing is the node, as far as can be told, of a GPU that was never published and so
-	// is left out; empty: all are known.
-	Missing string
+	Whole   []string
+	Parts   []ledger.HeldPart
+	Missing string // the likely node of a GPU that was never published; empty: all are known
 }
 
 // Empty says whether nothing is held.

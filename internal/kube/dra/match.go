@@ -20,12 +20,10 @@ type Set struct {
 	key         string
 	expressions []string
 	matcher     *Matcher
-	// namespace asked for it first; wanted is when it was last asked for. Guarded by the
-	// matcher's lock.
+	// Guarded by the matcher's lock: namespace asked first, wanted is when it last was.
 	namespace string
 	wanted    int64
-	// queued: it waits for its turn. change is the last change of a node that it knows of.
-	// Guarded by the matcher's lock.
+	// queued: it waits for its turn. change is the last change of a node that it knows.
 	queued bool
 	change int64
 	// begun: its turn has come, and todo are the nodes that are still to be looked at;
@@ -34,28 +32,22 @@ type Set struct {
 	todo     []string
 	programs []cel.CompilationResult
 
-	mu sync.RWMutex
-	// known: every node has been looked at once.
-	known bool
-	// problem is the first error of an expression; such devices do not match.
-	problem error
+	mu      sync.RWMutex
+	known   bool  // every node has been looked at once
+	problem error // the first error of an expression; such devices do not match
 	byNode  map[string]*Matched
-	// sum is what all nodes amount to; nil: to be computed.
-	sum *summary
+	sum     *summary // what all nodes amount to; nil: to be computed
 }
 
 // summary is what a set matches on all nodes together.
 type summary struct {
-	// any: something matches. cards is the least number of whole cards that match on a node
-	// where any does, 0 when none does anywhere.
+	// any: something matches. cards is the least number of whole cards on a node with any.
 	any   bool
 	cards int
 	// shared: all cards that match may be had by several claims at once.
-	shared bool
-	// profile is the smallest MIG profile that matches; empty when none does.
-	profile string
-	// partial: on some node only some cards match. named are the cards that match, sorted;
-	// no more than maxNamed and one node's.
+	shared  bool
+	profile string // the smallest MIG profile that matches; empty when none does
+	// partial: on some node only some cards match. named are these, sorted and bounded.
 	partial bool
 	named   []string
 }
@@ -99,10 +91,8 @@ type Matched struct {
 	Cards int
 	// Shared are those of Whole that several claims may have at once.
 	Shared int
-	// Parts are the MIG devices that match.
-	Parts []dialect.Published
-	// All are all of them, for constraints between devices.
-	All []dialect.Published
+	Parts  []dialect.Published // the MIG devices that match
+	All    []dialect.Published // all of them, for constraints between devices
 }
 
 // On is what matches on a node; nil when nothing does, or nothing is known yet.
@@ -141,26 +131,22 @@ type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
 	nodes   func() []string
-	// known is called with the key of a set that has been evaluated, changed with a node on
-	// which sets may match something else than before.
+	// known is called with the key of an evaluated set, changed with a node to match anew.
 	known, changed func(string)
 
 	mu   sync.Mutex
 	sets map[string]*Set
 	// wants counts questions, so that the set wanted least recently is known.
 	wants int64
-	// waiting are sets to be evaluated, or evaluated again, by namespace; turns are the
-	// namespaces.
+	// waiting are sets to be evaluated, by namespace; turns are the namespaces.
 	waiting map[string][]*Set
 	turns   []string
-	// changes are the nodes whose devices changed, with the number of the last change;
-	// change is the last of all.
+	// changes are nodes whose devices changed, by number; change is the last number.
 	changes map[string]int64
 	change  int64
 	wake    chan struct{}
 
-	// turn is how long a turn is: a node is always looked at to the end.
-	turn  time.Duration
+	turn  time.Duration // how long a turn is: a node is always looked at to the end
 	clock func() time.Time
 }
 
@@ -297,8 +283,9 @@ func (m *Matcher) Work(ctx context.Context) bool {
 	if done {
 		s.begun, s.todo, s.queued, s.programs = false, nil, false, nil
 		m.waiting[namespace] = m.waiting[namespace][1:]
-		if s.change < m.change && m.sets[s.key] == s {
-			m.enqueueLast(s)
+		if s.change < m.change && m.sets[s.key] == s { // last in its namespace's turn, which goes on
+			s.queued = true
+			m.waiting[namespace] = append(m.waiting[namespace], s)
 		}
 	}
 	if len(m.waiting[namespace]) > 0 {
@@ -311,12 +298,6 @@ func (m *Matcher) Work(ctx context.Context) bool {
 		m.known(s.key)
 	}
 	return true
-}
-
-// enqueueLast is enqueue for the namespace whose turn it is. The caller holds the lock.
-func (m *Matcher) enqueueLast(s *Set) {
-	s.queued = true
-	m.waiting[s.namespace] = append(m.waiting[s.namespace], s)
 }
 
 // todo are the nodes that a set has to look at: all, or those that changed since it did. The
@@ -334,12 +315,11 @@ func (m *Matcher) todo(s *Set) (out []string) {
 }
 
 // setKnown takes note that every node has been looked at; false when that was known.
-func (s *Set) setKnown() bool {
+func (s *Set) setKnown() (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.known
-	s.known = true
-	return !was
+	first, s.known = !s.known, true
+	return first
 }
 
 // look finds what a set matches on a node, and says whether that is something else than was
@@ -347,7 +327,6 @@ func (s *Set) setKnown() bool {
 func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) (changed bool) {
 	var found Matched
 	var problem error
-	any := false
 	for i := range devices {
 		p := &devices[i]
 		if p.Whole() {
@@ -360,7 +339,6 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 		if !ok {
 			continue
 		}
-		any = true
 		found.All = append(found.All, *p)
 		if p.Whole() {
 			found.Whole = append(found.Whole, p.Card)
@@ -371,6 +349,7 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 			found.Parts = append(found.Parts, *p)
 		}
 	}
+	any := len(found.All) > 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.byNode[node]
@@ -379,11 +358,9 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	if problem != nil && s.problem == nil {
 		s.problem, changed = problem, s.known
 	}
-	if !any {
-		delete(s.byNode, node)
-		return changed
+	if delete(s.byNode, node); any {
+		s.byNode[node] = &found
 	}
-	s.byNode[node] = &found
 	return changed
 }
 

@@ -99,7 +99,7 @@ func (s *setup) refuse(p *v1.Pod, late bool) time.Duration {
 	r := s.release(p)
 	s.Refused(p, r.Ticket, []Verdict{{Node: r.Node.ID, Said: "no", Late: late}})
 	began := s.now
-	for turn := s.Step(); !s.Released(p); turn = s.after(turn.Next) {
+	for turn := s.Step(); !s.gate.Released(p); turn = s.after(turn.Next) {
 		if s.now.Sub(began) > time.Minute {
 			s.t.Fatalf("%s is not planned again", p.Name)
 		}
@@ -217,14 +217,14 @@ func TestExcluded(t *testing.T) {
 	s.add(p)
 	s.Step()
 	s.cycleOf(p, 0).Excluded([]Verdict{{Node: "n1", Said: "no"}})
-	if !s.Released(p) {
+	if !s.gate.Released(p) {
 		t.Error("it lost its place")
 	}
 	s.add(next)
-	if s.Step(); s.Released(next) {
+	if s.Step(); s.gate.Released(next) {
 		t.Error("planned on a node that was refused for its shape")
 	}
-	if s.after(time.Second); !s.Released(next) {
+	if s.after(time.Second); !s.gate.Released(next) {
 		t.Error("not planned when the veto has ended")
 	}
 }
@@ -261,7 +261,7 @@ func TestTolerationAdded(t *testing.T) {
 		t.Fatal("started on a tainted node")
 	}
 	s.edit("a", func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "x", Operator: v1.TolerationOpExists}} })
-	if s.Step(); !s.Released(p) {
+	if s.Step(); !s.gate.Released(p) {
 		t.Error("it does not start")
 	}
 }

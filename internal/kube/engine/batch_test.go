@@ -29,7 +29,7 @@ func TestBatchFails(t *testing.T) {
 		t.Errorf("%d still held", n)
 	}
 	for _, p := range pods {
-		if s.Released(p) || !s.Waits(p) {
+		if s.gate.Released(p) || !s.gate.Waits(p) {
 			t.Errorf("%s may still be scheduled", p.Name)
 		}
 	}
@@ -70,7 +70,7 @@ func TestBindingFails(t *testing.T) {
 	other := s.member("other", "", 0, 8)
 	s.add(other)
 	s.Step()
-	if s.Released(pods[0]) || s.Released(pods[2]) || s.Released(pods[3]) {
+	if s.gate.Released(pods[0]) || s.gate.Released(pods[2]) || s.gate.Released(pods[3]) {
 		t.Fatal("bound pods are released")
 	}
 	last, tries := releases[1], 0
@@ -81,7 +81,7 @@ func TestBindingFails(t *testing.T) {
 		if s.held() == 3 {
 			break
 		}
-		if turn := s.Step(); len(turn.Activate) > 0 || !s.Waits(pods[1]) {
+		if turn := s.Step(); len(turn.Activate) > 0 || !s.gate.Waits(pods[1]) {
 			t.Fatalf("try %d: tried again without a pause", tries)
 		}
 		if turn := s.after(time.Second); len(turn.Activate) != 1 || turn.Activate[0].Name != "m1" {
@@ -102,7 +102,7 @@ func TestBindingFails(t *testing.T) {
 		}
 		last = next
 	}
-	if tries != 8 || s.Released(pods[1]) {
+	if tries != 8 || s.gate.Released(pods[1]) {
 		t.Errorf("%d tries: a place is kept for ever, or not long enough", tries)
 	}
 }

@@ -23,8 +23,7 @@ import (
 // under way show as differences, so ask a quiet cluster. Not safe for concurrent use.
 type Checker struct {
 	engine *Engine
-	// last is the node that Some looked at last.
-	last int
+	last   int // the node that Some looked at last
 }
 
 // Checker returns one that has looked at no node.
@@ -147,16 +146,10 @@ func (c *Checker) holding() []*v1.Pod {
 }
 
 func firstDifference(mine, rebuilt string) error {
-	a, b := strings.Split(mine, "\n"), strings.Split(rebuilt, "\n")
-	for i := range max(len(a), len(b)) {
+	for mine != "" || rebuilt != "" {
 		var x, y string
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y {
+		x, mine, _ = strings.Cut(mine, "\n")
+		if y, rebuilt, _ = strings.Cut(rebuilt, "\n"); x != y {
 			return fmt.Errorf("the ledger says %q, the API says %q", x, y)
 		}
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,14 +36,6 @@ func (d *driver) readClaim(ev *Event, now time.Time) {
 	}
 }
 
-// readClaimsOf looks at the claims that a pod names, after the pod was read.
-func (d *driver) readClaimsOf(pod *v1.Pod, now time.Time) {
-	for _, key := range d.claims.PodRead(pod, d.latest(pod)) {
-		d.updateClaim(key, now)
-		d.readPods(d.claims.Users(key, pod), now)
-	}
-}
-
 // updateClaim tells core what a claim holds in its own name.
 func (d *driver) updateClaim(key string, now time.Time) {
 	c := d.claims.Update(key, now)
@@ -54,10 +45,10 @@ func (d *driver) updateClaim(key string, now time.Time) {
 		d.tell(engine.Bound{Node: c.Node, Holders: []model.HolderID{c.Hold.Holder}, Claims: []ledger.Claim{c.Hold}})
 	}
 	if after, _ := d.core.Nodes.Held(c.Is); after != "" && after != before {
-		d.lookAtContests(after, now)
+		d.reportContests(d.contests.Look(after, now))
 	}
 	if before != "" {
-		d.lookAtContests(before, now) // what it gave free may settle a contest
+		d.reportContests(d.contests.Look(before, now)) // what it gave free may settle a contest
 	}
 }
 
@@ -73,7 +64,7 @@ func (c *Cycle) Allocated(loose bool, list []*resourceapi.ResourceClaim) (refusa
 		}
 		var ask *dra.Ask
 		if m := d.work.Member(c.Holder); m != nil {
-			ask = m.Ask()
+			ask = m.Ask
 		}
 		var chosen ledger.Claim
 		chosen, refusal = d.claims.Chosen(&r, ask, list)

@@ -87,7 +87,7 @@ func (s *claimSetup) free() (n int) {
 // released waits until a pod has its place: selectors are evaluated beside the engine.
 func (s *claimSetup) placed(p *v1.Pod) model.Mask {
 	s.t.Helper()
-	s.eventually(p.Name+" has a place", func() bool { s.Step(); return s.Released(p) })
+	s.eventually(p.Name+" has a place", func() bool { s.Step(); return s.gate.Released(p) })
 	_, set := s.heldBy(p)
 	return set
 }
@@ -124,19 +124,19 @@ func TestClaimFromPlanToEnd(t *testing.T) {
 	// Other pods see what is left.
 	other := s.member("other", "", 0, 6)
 	s.add(other)
-	if s.Step(); s.Released(other) {
+	if s.Step(); s.gate.Released(other) {
 		t.Fatal("6 of 5 GPUs were given")
 	}
 	// The pod ends; the claim holds on until it is deallocated.
 	s.deletePod("p")
-	if s.Step(); s.free() != 5 || s.Released(other) {
+	if s.Step(); s.free() != 5 || s.gate.Released(other) {
 		t.Fatalf("%d free with an allocated claim", s.free())
 	}
 	if _, err := s.Check(); err != nil {
 		t.Error(err)
 	}
 	s.claim("c", 3, nil)
-	if s.Step(); !s.Released(other) {
+	if s.Step(); !s.gate.Released(other) {
 		t.Fatal("the GPUs of a deallocated claim are not given")
 	}
 }
@@ -201,17 +201,17 @@ func TestImplicitResource(t *testing.T) {
 	s.add(p)
 	s.add(other)
 	s.Step()
-	if !s.Waits(p) || !s.Waits(other) {
-		t.Fatalf("the pod waits: %v, before its class is seen: %v", s.Waits(p), s.Waits(other))
+	if !s.gate.Waits(p) || !s.gate.Waits(other) {
+		t.Fatalf("the pod waits: %v, before its class is seen: %v", s.gate.Waits(p), s.gate.Waits(other))
 	}
 	want := `spec.containers[0].resources.requests[deviceclass.resource.kubernetes.io/gpu]: DeviceClass "gpu" is of GPUs, which are not given by this name: use nvidia.com/gpu or a ResourceClaim`
-	if _, err := s.reader.Request(p); err == nil || err.Error() != want {
+	if _, err := s.reader.RequestIn(p, s.reader.Profile(p.Spec.SchedulerName)); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 	must(t, s.factory.Resource().V1().DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}}))
 	s.Push(Event{about: about{kind: aboutClasses}})
-	if s.Step(); s.Waits(other) || !s.Waits(p) {
-		t.Errorf("GPUs wait: %v, other devices wait: %v", s.Waits(p), s.Waits(other))
+	if s.Step(); s.gate.Waits(other) || !s.gate.Waits(p) {
+		t.Errorf("GPUs wait: %v, other devices wait: %v", s.gate.Waits(p), s.gate.Waits(other))
 	}
 }
 
@@ -398,7 +398,7 @@ func TestHalfAllocated(t *testing.T) {
 	if s.free() != 6 {
 		t.Fatalf("%d free", s.free())
 	}
-	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.Released(p) })
+	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.gate.Released(p) })
 	s.claim("c", 2, allocate(p, set)) // told once more: the pod has a place, but not the cards
 	if s.free() != 6 {
 		t.Fatalf("%d free", s.free())
@@ -422,7 +422,7 @@ func TestNextAlternative(t *testing.T) {
 	s := newClaimSetup(t)
 	taker := s.member("taker", "", 0, 6)
 	s.add(taker)
-	if s.Step(); !s.Released(taker) {
+	if s.Step(); !s.gate.Released(taker) {
 		t.Fatal("not placed")
 	}
 	s.claim("c", 0, func(c *resourceapi.ResourceClaim) {
@@ -435,11 +435,11 @@ func TestNextAlternative(t *testing.T) {
 	p := s.user("p", "c")
 	s.add(p)
 	s.eventually("the pod is known", func() bool { s.Step(); return s.driver.work.Member(model.HolderID(p.UID)) != nil })
-	if s.Released(p) || s.driver.work.Member("uid-p").Request.Count() != 4 {
-		t.Fatalf("released %v, asks for %d", s.Released(p), s.driver.work.Member("uid-p").Request.Count())
+	if s.gate.Released(p) || s.driver.work.Member("uid-p").Request.Count() != 4 {
+		t.Fatalf("released %v, asks for %d", s.gate.Released(p), s.driver.work.Member("uid-p").Request.Count())
 	}
 	s.after(5 * time.Second)
-	if _, set := s.heldBy(p); !s.Released(p) || set.Count() != 2 {
-		t.Errorf("released %v with %b", s.Released(p), set)
+	if _, set := s.heldBy(p); !s.gate.Released(p) || set.Count() != 2 {
+		t.Errorf("released %v with %b", s.gate.Released(p), set)
 	}
 }

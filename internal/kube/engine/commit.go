@@ -21,7 +21,7 @@ type Release = engine.Release
 // the pod asks for.
 type Cycle struct {
 	engine *Engine
-	pod    *v1.Pod
+	Pod    *v1.Pod
 	Release
 	Request *model.Request
 	// Queue is the queue that is charged for the pod, Name its gang's name.
@@ -58,11 +58,8 @@ func (c *Cycle) released() bool {
 // cycle is what the cycle of a released member needs to know.
 func (d *driver) cycle(m *workload.Member, r Release) *Cycle {
 	h := r.Holder
-	return &Cycle{pod: m.Pod, Release: r, Request: m.Request, Queue: d.core.Gangs.QueueOf(h), Name: d.nameOf(h), Claims: m.Ask(), Timeline: d.observer.Begun(h)}
+	return &Cycle{Pod: m.Pod, Release: r, Request: m.Request, Queue: d.core.Gangs.QueueOf(h), Name: d.nameOf(h), Claims: m.Ask, Timeline: d.observer.Begun(h)}
 }
-
-// Pod is the released pod.
-func (c *Cycle) Pod() *v1.Pod { return c.pod }
 
 // ByClaim says whether the pod's GPUs are asked for through ResourceClaims.
 func (c *Cycle) ByClaim() bool { return c.Claims != nil && c.Claims.By != nil }
@@ -140,8 +137,7 @@ func (c *Cycle) Confirm() (w Weight, ok bool) {
 type Verdict struct {
 	Node model.NodeID
 	Said string
-	// Late: they judged by pods that are gone, or do not know the node yet.
-	Late bool
+	Late bool // they judged by pods that are gone, or do not know the node yet
 }
 
 // Took tells that the filters let the pod onto a node.
@@ -150,9 +146,7 @@ func (c *Cycle) Took(node model.NodeID) {
 }
 
 // Excluded tells of nodes that the filters refused for the pod, which goes to another one.
-func (c *Cycle) Excluded(verdicts []Verdict) {
-	c.engine.feed.tell(c.refused(verdicts)...)
-}
+func (c *Cycle) Excluded(verdicts []Verdict) { c.engine.feed.tell(c.refused(verdicts)...) }
 
 // refused is what filters said of nodes, for core.
 func (c *Cycle) refused(verdicts []Verdict) (out []engine.Event) {

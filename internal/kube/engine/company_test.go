@@ -97,14 +97,14 @@ func TestCompanyStarts(t *testing.T) {
 		t.Error("started beside another pod")
 	}
 	s.edit("other", func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} })
-	if s.Step(); !s.Released(byEdit) || s.Released(byStart) {
-		t.Errorf("after the edit: released %v and %v", s.Released(byEdit), s.Released(byStart))
+	if s.Step(); !s.gate.Released(byEdit) || s.gate.Released(byStart) {
+		t.Errorf("after the edit: released %v and %v", s.gate.Released(byEdit), s.gate.Released(byStart))
 	}
 	cache := testPod("cache-pod", 1)
 	cache.Labels = map[string]string{"app": "cache"}
 	cache.Spec.NodeName = "n0"
 	s.add(cache)
-	if s.Step(); !s.Released(byStart) {
+	if s.Step(); !s.gate.Released(byStart) {
 		t.Error("not started when the pod it needs has come")
 	}
 }
@@ -185,7 +185,7 @@ func TestWaitingPod(t *testing.T) {
 		t.Error("started by what changes nothing")
 	}
 	status(v1alpha1.Healthy, 0)
-	s.eventually("recovery starts the pod", func() bool { s.Step(); return s.Released(p) })
+	s.eventually("recovery starts the pod", func() bool { s.Step(); return s.gate.Released(p) })
 	if turn := s.Step(); len(turn.Activate) > 0 {
 		t.Error("started twice")
 	}

@@ -51,16 +51,13 @@ type driver struct {
 	freshness  *inventory.Freshness
 	// recorder writes down what core is told and decides; nil: nothing is.
 	recorder *replay.Recorder
-	// view is what questions read of the parts.
-	view answer.View
+	view     answer.View // what questions read of the parts
 
-	// now is the time of this turn of the lock, in nanoseconds; effects are what core wants to
-	// be carried out since the last mirror.
+	// now is the time of this turn of the lock, in nanoseconds; effects wait for mirror.
 	now     int64
 	effects effects
 	timing  Timing
-	// started: what existed when this process started has been read.
-	started bool
+	started bool // what existed when this process started has been read
 	// arrived are pods whose arrival the planner has heard of.
 	arrived map[model.HolderID]bool
 	// fleetChanged: the tree of queues has not heard of the latest nodes.
@@ -80,9 +77,10 @@ type outbox struct {
 
 func (o *outbox) waits() bool { return len(o.activate)+len(o.requeue)+len(o.stop) > 0 }
 
-func (o *outbox) take() outbox {
-	out := *o
-	*o = outbox{}
+// take returns what was gathered, and begins anew.
+func take[T any](gathered *T) T {
+	out := *gathered
+	*gathered = *new(T)
 	return out
 }
 
@@ -90,7 +88,7 @@ func (o *outbox) take() outbox {
 func newDriver(e *Engine, factory informers.SharedInformerFactory) (*driver, error) {
 	d := &driver{
 		feed: e.feed, gate: e.gate, inventory: e.inventory, reader: e.reader, pods: factory.Core().V1().Pods().Lister(), logger: e.logger, observer: e.observer,
-		queues: newQueues(e.objects), quotas: newQuotas(e.reader.Namespaces), notices: report.NewNotices(), freshness: inventory.NewFreshness(),
+		queues: newQueues(e.objects), quotas: &quotas{e.reader.Namespaces, map[string]arbiter.Quota{}}, notices: report.NewNotices(), freshness: inventory.NewFreshness(),
 		timing: DefaultTiming(), fleetChanged: true, arrived: map[model.HolderID]bool{}, domains: map[model.NodeID][]string{},
 	}
 	d.work = workload.New(d.reader, d.pods, e.objects)
@@ -124,7 +122,7 @@ func (d *driver) tell(events ...engine.Event) engine.Outcome {
 }
 
 // effects gathers what core wants to be carried out.
-type effects struct{ engine.Effects }
+type effects engine.Effects
 
 func (e *effects) add(fx *engine.Effects) {
 	e.Revoked, e.Stop = append(e.Revoked, fx.Revoked...), append(e.Stop, fx.Stop...)
@@ -132,16 +130,10 @@ func (e *effects) add(fx *engine.Effects) {
 	e.Activate, e.Requeue = append(e.Activate, fx.Activate...), append(e.Requeue, fx.Requeue...)
 }
 
-func (e *effects) take() engine.Effects {
-	out := e.Effects
-	e.Effects = engine.Effects{}
-	return out
-}
-
 // mirror brings the gate up to date with what core did. What was released and revoked since
 // the last time counts as it is now.
 func (d *driver) mirror() {
-	fx := d.effects.take()
+	fx := take(&d.effects)
 	retried := 0
 	for _, h := range fx.Revoked {
 		if _, still := d.core.Releases.Of(h); !still {
@@ -194,9 +186,7 @@ func (d *driver) podsOf(members []model.HolderID) (out []*v1.Pod) {
 // stopped takes the pods that must stop waiting at Permit.
 func (d *driver) stopped() []model.HolderID {
 	d.mirror()
-	out := d.outbox.stop
-	d.outbox.stop = nil
-	return out
+	return take(&d.outbox.stop)
 }
 
 // countFleet tells the tree of queues what nodes offer, if that has changed.

@@ -26,16 +26,12 @@ type Config struct {
 	Factory informers.SharedInformerFactory
 	// Sources are where objects are watched that the informers do not know. Fixed, when not
 	// nil, are such objects that do not change by themselves: nothing is watched then.
-	Sources watch.Sources
-	Fixed   *Fixed
-	// Claims: ResourceSlices, ResourceClaims and DeviceClasses are followed.
-	Claims bool
-	// Clock is the time; nil: time.Now.
-	Clock func() time.Time
-	// Observer is told what happens; nil: nothing is counted.
-	Observer *observe.Observer
-	// Reporter reports invalid objects. Without one nothing is told: steps do not look for
-	// reasons why gangs wait either.
+	Sources  watch.Sources
+	Fixed    *Fixed
+	Claims   bool              // ResourceSlices, ResourceClaims and DeviceClasses are followed
+	Clock    func() time.Time  // the time; nil: time.Now
+	Observer *observe.Observer // told what happens; nil: nothing is counted
+	// Reporter reports invalid objects; nil: nor do steps look for why gangs wait.
 	Reporter report.Reporter
 	Logger   klog.Logger
 }
@@ -43,8 +39,7 @@ type Config struct {
 // Fixed are objects that do not change by themselves.
 type Fixed struct {
 	inventory.Objects
-	// Groups are the objects that describe gangs, queues and priorities; a kind that the
-	// API server does not serve has no entry.
+	// Groups describe gangs, queues and priorities; kinds that are not served have no entry.
 	Groups map[schema.GroupVersionResource][]*unstructured.Unstructured
 }
 
@@ -88,7 +83,7 @@ func New(c Config) (*Engine, error) {
 		e.inventory.SetDevices(e.book)
 		e.synced = append(e.synced, e.book.Synced()...)
 	}
-	e.gate = newGate(e.reader, e.book, core.Pods().Lister())
+	e.gate = &Gate{reader: e.reader, book: e.book, pods: core.Pods().Lister()}
 	var err error
 	if e.driver, err = newDriver(e, c.Factory); err != nil {
 		return nil, err
@@ -250,7 +245,7 @@ func (e *Engine) Sync() (free []*v1.Pod) {
 		d.describeChanged(now)
 		d.countFleet()
 		d.mirror()
-		free = d.outbox.take().activate
+		free = take(&d.outbox).activate
 	})
 	return free
 }

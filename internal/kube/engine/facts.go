@@ -20,9 +20,8 @@ import (
 // facts answers core's questions from what was read at the last drain: nothing in it
 // changes during a decision.
 type facts struct {
-	work *workload.Gangs
-	// nodes are the Node objects; as many as the ledger has.
-	nodes map[model.NodeID]*v1.Node
+	work  *workload.Gangs
+	nodes map[model.NodeID]*v1.Node // the Node objects; as many as the ledger has
 	// claimsOnly are nodes whose GPUs only claims get.
 	claimsOnly map[model.NodeID]bool
 	budgets    budgets

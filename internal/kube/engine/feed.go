@@ -44,8 +44,7 @@ const (
 // Event says what to look at. It has no content: the latest is read from the stores.
 type Event struct {
 	about
-	// pod is the pod in question: one that is gone is in no store.
-	pod *v1.Pod
+	pod *v1.Pod // the pod in question: one that is gone is in no store
 }
 
 // about is what makes two events the same.
@@ -95,8 +94,7 @@ type feed struct {
 	events []Event
 	told   []engine.Event
 	queued map[about]int // where in events
-	// kicked wakes the loop that steps the engine.
-	kicked chan struct{}
+	kicked chan struct{} // kicked wakes the loop that steps the engine
 }
 
 func newFeed() *feed { return &feed{queued: map[about]int{}, kicked: make(chan struct{}, 1)} }
@@ -155,33 +153,22 @@ func (f *feed) claimChanges() dra.Changes {
 
 func (f *feed) podHandler() cache.ResourceEventHandler {
 	push := func(p *v1.Pod) { f.push(PodEvent(p)) }
-	some := func(obj any) {
-		if p, ok := watch.Object[*v1.Pod](obj); ok {
-			push(p)
-		}
-	}
-	update := func(before, after any) {
-		o, n := before.(*v1.Pod), after.(*v1.Pod)
+	return watch.Handler(push, func(o, n *v1.Pod) {
 		if o.UID != n.UID { // deleted and created anew between two lists
 			push(o)
 		} else if sameToUs(o, n) {
 			return // most updates are kubelet's reports
 		}
 		push(n)
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: update, DeleteFunc: some}
+	})
 }
 
 // sameToUs says whether nothing changed about a pod that counts here: what it holds, and
 // what decides whether it may start.
 func sameToUs(o, n *v1.Pod) bool {
-	if o.Spec.NodeName != n.Spec.NodeName || o.Status.Phase != n.Status.Phase || (o.DeletionTimestamp == nil) != (n.DeletionTimestamp == nil) {
-		return false
-	}
-	if o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) || !dialect.SameCompany(o, n) {
-		return false
-	}
-	if !claims.Same(o, n) {
+	if o.Spec.NodeName != n.Spec.NodeName || o.Status.Phase != n.Status.Phase || (o.DeletionTimestamp == nil) != (n.DeletionTimestamp == nil) ||
+		o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) ||
+		!dialect.SameCompany(o, n) || !claims.Same(o, n) {
 		return false
 	}
 	return n.Spec.NodeName != "" || maps.Equal(o.Annotations, n.Annotations) && maps.Equal(o.Labels, n.Labels) &&
@@ -195,40 +182,23 @@ func (f *feed) nodeHandler() cache.ResourceEventHandler {
 			f.push(Event{about: about{kind: aboutRules, key: n.Name}})
 		}
 	}
-	some := func(obj any) {
-		if n, ok := watch.Object[*v1.Node](obj); ok {
-			push(n, true)
-		}
-	}
-	update := func(before, after any) {
-		o, n := before.(*v1.Node), after.(*v1.Node)
+	return watch.Handler(func(n *v1.Node) { push(n, true) }, func(o, n *v1.Node) {
 		push(n, o.Spec.Unschedulable != n.Spec.Unschedulable || !maps.Equal(o.Labels, n.Labels) ||
 			!slices.EqualFunc(o.Spec.Taints, n.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }))
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: update, DeleteFunc: some}
+	})
 }
 
 // namespaceHandler follows quotas; namespaces that never had one cost nothing.
 func (f *feed) namespaceHandler() cache.ResourceEventHandler {
 	has := func(ns *v1.Namespace) bool { _, ok := ns.Annotations[names.AnnotationQuota]; return ok }
-	some := func(obj any) {
-		if ns, ok := watch.Object[*v1.Namespace](obj); ok && has(ns) {
-			f.push(QuotaEvent(ns.Name))
-		}
-	}
-	update := func(before, after any) {
-		if o, n := before.(*v1.Namespace), after.(*v1.Namespace); has(o) || has(n) {
+	look := func(o, n *v1.Namespace) {
+		if has(o) || has(n) {
 			f.push(QuotaEvent(n.Name))
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: update, DeleteFunc: some}
+	return watch.Handler(func(ns *v1.Namespace) { look(ns, ns) }, look)
 }
 
 func (f *feed) budgetHandler() cache.ResourceEventHandler {
-	some := func(obj any) {
-		if b, ok := watch.Object[*policyv1.PodDisruptionBudget](obj); ok {
-			f.push(BudgetEvent(b.Namespace))
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: func(_, obj any) { some(obj) }, DeleteFunc: some}
+	return watch.Handler(func(b *policyv1.PodDisruptionBudget) { f.push(BudgetEvent(b.Namespace)) }, nil)
 }

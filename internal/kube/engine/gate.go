@@ -16,27 +16,20 @@ import (
 // the lock of its queue, for every pod and every comparison. It is written under the engine's
 // lock.
 type Gate struct {
-	reader *workload.Reader
-	book   *dra.Book
-	pods   corelisters.PodLister
-	// releases are members that may be scheduled now, at the place planned for them.
-	releases table[*Cycle]
-	// paused are members whose release is suspended until they try again: they keep their
-	// place and what was planned for it.
+	reader   *workload.Reader
+	book     *dra.Book
+	pods     corelisters.PodLister
+	releases table[*Cycle] // members that may be scheduled now, at the place planned for them
+	// paused are members whose release is suspended until they try again at their place.
 	paused table[bool]
 	// free are pods that turned out not to be the engine's, as long as they are not: of
 	// gangs' owners, but alone and without GPUs; with claims for other devices.
 	free table[bool]
-	// ranks give each pod its place in kube-scheduler's queue, for as long as it
-	// exists: an order that changes would corrupt the heap.
+	// ranks order kube-scheduler's queue; one that changed would corrupt the heap.
 	ranks    table[int64]
 	nextRank atomic.Int64
 	// leads: this process decides. suspended: the API server could not be written to.
 	leads, suspended atomic.Bool
-}
-
-func newGate(reader *workload.Reader, book *dra.Book, pods corelisters.PodLister) *Gate {
-	return &Gate{reader: reader, book: book, pods: pods}
 }
 
 // table is a map of holders that is read without waiting.

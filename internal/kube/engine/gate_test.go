@@ -27,7 +27,7 @@ func TestGateWaitsForNoLock(t *testing.T) {
 		var b strings.Builder
 		for _, p := range append(slices.Clone(pods[:1]), single, bad, cpu, foreign) {
 			_, ranked := s.gate.RankOf(p)
-			fmt.Fprintln(&b, p.Name, s.Manages(p), s.Waits(p), s.Released(p), ranked, s.gate.Owns(p.Spec.SchedulerName))
+			fmt.Fprintln(&b, p.Name, s.gate.Manages(p), s.gate.Waits(p), s.gate.Released(p), ranked, s.gate.Owns(p.Spec.SchedulerName))
 		}
 		answered <- b.String()
 	}()
@@ -65,7 +65,7 @@ func TestRanks(t *testing.T) {
 		t.Error("two pods of one rank")
 	}
 	s.Refused(pods[0], releases[0].Ticket, nil)
-	if s.Released(pods[0]) || rank(pods[0]) != first[0] {
+	if s.gate.Released(pods[0]) || rank(pods[0]) != first[0] {
 		t.Error("the rank went with the release")
 	}
 	s.Step()
@@ -100,7 +100,7 @@ func TestOnePath(t *testing.T) {
 			}
 		}
 		first, second := s.member("first", "", 0, 8), s.member("second", "", 0, 8)
-		fmt.Fprintln(&b, s.Waits(first), s.Waits(second))
+		fmt.Fprintln(&b, s.gate.Waits(first), s.gate.Waits(second))
 		s.add(first, second)
 		note("two come", s.after(time.Second))
 		for _, p := range []*v1.Pod{first, second} {
@@ -151,7 +151,7 @@ func TestOtherProfiles(t *testing.T) {
 	p := testPod("p", 8)
 	p.Spec.SchedulerName = "default-scheduler"
 	s.add(p)
-	if turn := s.Step(); len(turn.Activate) > 0 || s.Manages(p) || s.held() != 0 {
+	if turn := s.Step(); len(turn.Activate) > 0 || s.gate.Manages(p) || s.held() != 0 {
 		t.Errorf("placed a pod of another scheduler: %+v", turn)
 	}
 	s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
@@ -161,7 +161,7 @@ func TestOtherProfiles(t *testing.T) {
 	q := s.member("q", "", 0, 1)
 	q.Labels[names.LabelQueue] = ""
 	s.add(q)
-	if s.Step(); s.Released(q) {
+	if s.Step(); s.gate.Released(q) {
 		t.Error("its devices were given to another pod")
 	}
 }
@@ -173,7 +173,7 @@ func TestPodIsReadOnce(t *testing.T) {
 	p := s.member("p", "", 0, 1)
 	p.ResourceVersion = "1"
 	before := s.reader.Parsed()
-	if !s.Waits(p) || !s.Manages(p) {
+	if !s.gate.Waits(p) || !s.gate.Manages(p) {
 		t.Fatal("not the engine's")
 	}
 	s.add(p)

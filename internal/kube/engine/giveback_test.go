@@ -55,7 +55,7 @@ func TestGiveBack(t *testing.T) {
 	if turn = s.after(10*time.Second - time.Second); len(turn.GiveBack) != 0 {
 		t.Fatal("tried again at once")
 	}
-	if s.Released(p) { // pinned to where its claim is, meanwhile: then it is in use
+	if s.gate.Released(p) { // pinned to where its claim is, meanwhile: then it is in use
 		r := s.release(p)
 		s.Failed(p, r.Ticket, "again")
 	}
@@ -64,7 +64,7 @@ func TestGiveBack(t *testing.T) {
 	}
 	s.claim("c", 2, nil)
 	s.GaveBack("default/c", false)
-	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.Released(p) })
+	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.gate.Released(p) })
 	if _, set := s.heldBy(p); set.Count() != 2 || s.free() != 6 || !s.driver.claims.Next().IsZero() {
 		t.Errorf("holds %b, %d free, next %s", set, s.free(), s.driver.claims.Next())
 	}
@@ -175,13 +175,13 @@ func TestRetryWithClaims(t *testing.T) {
 			_, other := s.heldBy(pods[1])
 			s.claim("b", 2, allocate(pods[1], other))
 			s.edit("b", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
-			if turn := s.Step(); len(turn.GiveBack) != 0 || s.Released(pods[0]) {
-				t.Fatalf("while it pauses: to be given back %d, released %v", len(turn.GiveBack), s.Released(pods[0]))
+			if turn := s.Step(); len(turn.GiveBack) != 0 || s.gate.Released(pods[0]) {
+				t.Fatalf("while it pauses: to be given back %d, released %v", len(turn.GiveBack), s.gate.Released(pods[0]))
 			}
 			if _, now := s.heldBy(pods[0]); now != set || s.free() != 4 {
 				t.Fatalf("while it pauses it holds %b, planned %b, %d free", now, set, s.free())
 			}
-			s.eventually("it is let go again", func() bool { s.after(time.Second); return s.Released(pods[0]) })
+			s.eventually("it is let go again", func() bool { s.after(time.Second); return s.gate.Released(pods[0]) })
 			c, ok := s.Begin(pods[0])
 			if !ok || !c.ByClaim() || c.Grant.Set != set || !s.Confirm(pods[0], c.Ticket) {
 				t.Fatalf("begins %v, by claim %v, grant %b, planned %b", ok, c.ByClaim(), c.Grant.Set, set)

@@ -51,7 +51,7 @@ func TestReplacedEarly(t *testing.T) {
 	s.add(s.member("first", "", 0, 8))
 	next := s.member("next", "g", 2, 8)
 	s.add(next)
-	if s.Step(); !s.Released(next) {
+	if s.Step(); !s.gate.Released(next) {
 		t.Error("another was served before a gang that lacks a member")
 	}
 }
@@ -75,10 +75,10 @@ func TestEvictedBefore(t *testing.T) {
 		}
 	}
 	s.deletePod("low0-0")
-	if s.Step(); !s.Released(urgent) {
+	if s.Step(); !s.gate.Released(urgent) {
 		t.Error("the urgent one does not start")
 	}
-	if s.Released(small) {
+	if s.gate.Released(small) {
 		t.Error("another took what was freed")
 	}
 }

@@ -32,7 +32,13 @@ func (e *Engine) Restore(s *state.State) {
 	e.do("restore", func(d *driver, now time.Time) {
 		d.work.RestoreRuntimes(s.Runtimes)
 		d.restore(s, now)
-		d.arriveSince(time.Unix(0, s.At))
+		pods, _ := d.pods.List(labels.Everything()) // the store knows no error
+		slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+		for _, p := range pods { // earlier ones are in the saved state
+			if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(time.Unix(0, s.At)) {
+				d.learnOf(p)
+			}
+		}
 	})
 }
 
@@ -42,16 +48,4 @@ func (d *driver) restore(s *state.State, now time.Time) {
 	d.fleetChanged = true
 	d.countFleet()
 	d.tell(engine.Restored{Learned: s.Learned})
-}
-
-// arriveSince tells the planner of the pods that have come since a time: of those before,
-// the process that saved its state has told.
-func (d *driver) arriveSince(at time.Time) {
-	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
-	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-	for _, p := range pods {
-		if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(at) {
-			d.learnOf(p)
-		}
-	}
 }

@@ -38,11 +38,11 @@ func TestOwnerSeenLate(t *testing.T) {
 	old.Spec.NodeName = "n1"
 	young := owned(s.member("w1", "", 0, 8))
 	s.add(old, young)
-	if turn := s.Step(); !s.Waits(young) || len(turn.Activate) > 0 {
+	if turn := s.Step(); !s.gate.Waits(young) || len(turn.Activate) > 0 {
 		t.Error("not kept waiting before the Job is seen")
 	}
 	s.groups[dialect.Jobs].Add(job(2))
-	s.eventually("the other is planned", func() bool { s.Step(); return s.Released(young) })
+	s.eventually("the other is planned", func() bool { s.Step(); return s.gate.Released(young) })
 	r := s.release(young)
 	if r.Node.ID == "n1" || s.held() != 2 {
 		t.Errorf("planned on %s, %d held", r.Node.ID, s.held())
@@ -83,7 +83,7 @@ func TestOwnerGone(t *testing.T) {
 	cpu.Spec.Containers[0].Resources = v1.ResourceRequirements{}
 	s.add(p, cpu)
 	turn := s.Step()
-	if len(turn.Activate) > 0 || !s.Waits(p) || !s.Waits(cpu) {
+	if len(turn.Activate) > 0 || !s.gate.Waits(p) || !s.gate.Waits(cpu) {
 		t.Fatal("not kept waiting while the owner may come")
 	}
 	if turn.Next > workload.OwnerPatience+time.Millisecond {
@@ -94,7 +94,7 @@ func TestOwnerGone(t *testing.T) {
 		t.Errorf("%d activated", len(turn.Activate))
 	}
 	s.release(p)
-	if s.Manages(cpu) || s.Waits(cpu) {
+	if s.gate.Manages(cpu) || s.gate.Waits(cpu) {
 		t.Error("a pod without GPUs whose owner is gone is not left to kube-scheduler")
 	}
 }
@@ -107,10 +107,10 @@ func TestFreeNoMore(t *testing.T) {
 	cpu.Spec.Containers[0].Resources = v1.ResourceRequirements{}
 	s.add(cpu)
 	s.groups[dialect.Jobs].Add(job(1))
-	s.eventually("the Job's only pod is kube-scheduler's", func() bool { s.Step(); return !s.Manages(cpu) })
+	s.eventually("the Job's only pod is kube-scheduler's", func() bool { s.Step(); return !s.gate.Manages(cpu) })
 	s.edit("cpu", func(p *v1.Pod) { p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = "g", "1" })
-	if s.Step(); !s.Manages(s.latest("cpu")) || !s.Released(cpu) {
-		t.Errorf("managed %v, released %v", s.Manages(s.latest("cpu")), s.Released(cpu))
+	if s.Step(); !s.gate.Manages(s.latest("cpu")) || !s.gate.Released(cpu) {
+		t.Errorf("managed %v, released %v", s.gate.Manages(s.latest("cpu")), s.gate.Released(cpu))
 	}
 }
 
@@ -126,7 +126,7 @@ func TestStandbyRests(t *testing.T) {
 	var free []*v1.Pod
 	s.eventually("the Job's only pod is kube-scheduler's", func() bool {
 		free = append(free, s.Sync()...)
-		return !s.Manages(cpu)
+		return !s.gate.Manages(cpu)
 	})
 	select {
 	case <-s.Kicked(): // by the events until here
@@ -295,9 +295,9 @@ func TestOwnerOfAnotherNamespace(t *testing.T) {
 	s.add(append(theirs, intruder)...)
 	s.eventually("the gang starts without the intruder", func() bool {
 		s.Step()
-		return s.Released(theirs[0]) && s.Released(theirs[1])
+		return s.gate.Released(theirs[0]) && s.gate.Released(theirs[1])
 	})
-	if a, b := s.gangOf(theirs[0]), s.gangOf(intruder); a == b || s.Released(intruder) {
-		t.Errorf("in gangs %q and %q, the intruder is released: %v", a, b, s.Released(intruder))
+	if a, b := s.gangOf(theirs[0]), s.gangOf(intruder); a == b || s.gate.Released(intruder) {
+		t.Errorf("in gangs %q and %q, the intruder is released: %v", a, b, s.gate.Released(intruder))
 	}
 }

@@ -21,8 +21,7 @@ import (
 type queues struct {
 	objects workload.Objects
 	byName  map[string]arbiter.Queue
-	// unread is what is wrong with those that could not be read, by name.
-	unread map[string]error
+	unread  map[string]error // what is wrong with those that could not be read, by name
 	// tree is what can be used of them, problems is what is wrong with the others.
 	tree     []arbiter.Queue
 	problems map[string]error
@@ -80,11 +79,10 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 // build makes the tree of all queues that can be used. An invalid queue is left out; the
 // others count.
 func (q *queues) build() {
-	list := []arbiter.Queue{}
+	list := slices.Collect(maps.Values(q.byName))
 	if _, ok := q.byName[arbiter.Default]; !ok {
 		list = append(list, defaultQueue)
 	}
-	list = slices.AppendSeq(list, maps.Values(q.byName))
 	q.tree, q.problems = arbiter.Usable(list)
 	maps.Copy(q.problems, q.unread)
 }

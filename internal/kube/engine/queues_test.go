@@ -74,7 +74,7 @@ func TestQueueOfPod(t *testing.T) {
 		t.Errorf("told %+v", n)
 	}
 	s.groups[dialect.Queues].Add(queue("research", map[string]any{}))
-	s.eventually("it starts", func() bool { s.Step(); return s.Released(p) })
+	s.eventually("it starts", func() bool { s.Step(); return s.gate.Released(p) })
 }
 
 // TestNamespaceQuota: the annotation of a Namespace limits its pods; an invalid one is
@@ -91,14 +91,14 @@ func TestNamespaceQuota(t *testing.T) {
 	a, b := s.member("a", "", 0, 2), s.member("b", "", 0, 1)
 	s.add(a, b)
 	s.Step()
-	if !s.Released(a) || s.Released(b) {
-		t.Errorf("released %v and %v", s.Released(a), s.Released(b))
+	if !s.gate.Released(a) || s.gate.Released(b) {
+		t.Errorf("released %v and %v", s.gate.Released(a), s.gate.Released(b))
 	}
 	if n := s.told(); n[0].Reason != "WaitingForQuota" {
 		t.Errorf("told %+v", n)
 	}
 	space("nonsense")
-	if s.Step(); !strings.Contains(s.said(), "InvalidQuota") || !s.Released(b) {
-		t.Errorf("reported %q, released %v", s.said(), s.Released(b))
+	if s.Step(); !strings.Contains(s.said(), "InvalidQuota") || !s.gate.Released(b) {
+		t.Errorf("reported %q, released %v", s.said(), s.gate.Released(b))
 	}
 }

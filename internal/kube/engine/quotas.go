@@ -19,10 +19,6 @@ type quotas struct {
 	byNamespace map[string]arbiter.Quota
 }
 
-func newQuotas(namespaces corelisters.NamespaceLister) *quotas {
-	return &quotas{namespaces, map[string]arbiter.Quota{}}
-}
-
 // read reads the quota of a namespace. An invalid one is reported and counts as none.
 func (q *quotas) read(name string, c *report.Complaints) {
 	delete(q.byNamespace, name)

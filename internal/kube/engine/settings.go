@@ -21,42 +21,26 @@ const BatchTimeout = 2 * time.Minute
 
 // Timing is how long the adapter waits; core's own times are in its options.
 type Timing struct {
-	// Step is how long decisions are left alone when nothing happens: time itself changes
-	// things (ages, reservations whose time came).
-	Step time.Duration
-	// Terminating is how long after its grace period a pod is still expected to go.
-	Terminating time.Duration
-	// Contest is how long two records may name one device on a node with an agent: see
-	// contest.Grace.
-	Contest time.Duration
-	// InvalidQueue is how long a queue may be invalid before that is reported: see
-	// queuePatience.
-	InvalidQueue time.Duration
+	// Step is how long decisions pause when nothing happens: ages depend on time.
+	Step         time.Duration
+	Terminating  time.Duration // how long after its grace period a pod is still expected to go
+	Contest      time.Duration // how long records may contradict on a node with an agent: see contest.Grace
+	InvalidQueue time.Duration // how long a queue may be invalid unreported: see queuePatience
 	workload.Timing
 }
 
-// stepEvery is how long decisions are left alone when nothing happens, goneBy how long after
-// its grace period a pod is still expected to go.
-const (
-	stepEvery = 5 * time.Second
-	goneBy    = 10 * time.Minute
-)
-
 // DefaultTiming is the scheduler's.
 func DefaultTiming() Timing {
-	return Timing{Step: stepEvery, Terminating: goneBy, Contest: contest.Grace, InvalidQueue: queuePatience, Timing: workload.DefaultTiming()}
+	return Timing{Step: 5 * time.Second, Terminating: 10 * time.Minute, Contest: contest.Grace, InvalidQueue: queuePatience, Timing: workload.DefaultTiming()}
 }
 
 // Settings are how the engine is configured.
 type Settings struct {
-	// Options has no Facts.
-	Options engine.Options
-	Timing  Timing
-	// Levels are those of the configuration.
-	Levels   topology.Levels
-	Profiles map[string]workload.Profile
-	// Protected are the namespaces whose pods are never victims; nil: the default.
-	Protected       []string
+	Options         engine.Options // Options has no Facts
+	Timing          Timing
+	Levels          topology.Levels // those of the configuration
+	Profiles        map[string]workload.Profile
+	Protected       []string // the namespaces whose pods are never victims; nil: the default
 	TelemetryMaxAge time.Duration
 }
 
@@ -93,7 +77,7 @@ func (e *Engine) Configure(change func(*Settings)) {
 	d.tell(engine.Configured{Options: s.Options})
 	d.timing = s.Timing
 	d.work.SetTiming(s.Timing.Timing)
-	d.contests.SetGrace(s.Timing.Contest)
+	d.contests.Grace = s.Timing.Contest
 	for name, p := range s.Profiles {
 		d.reader.Own(name, p)
 	}
@@ -127,7 +111,7 @@ func (e *Engine) Levels() topology.Levels { return e.inventory.Levels() }
 func (e *Engine) ReportEvery(every time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.driver.notices.SetEvery(every)
+	e.driver.notices.Every = every
 }
 
 // Observe changes what the observer counts.

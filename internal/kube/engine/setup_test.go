@@ -145,14 +145,10 @@ func (s *setup) cycleOf(p *v1.Pod, t engine.Ticket) *Cycle {
 		now.engine = s.Engine
 		return &now
 	}
-	return &Cycle{engine: s.Engine, pod: p, Release: Release{Holder: h, Ticket: t, Node: &model.Node{}}}
+	return &Cycle{engine: s.Engine, Pod: p, Release: Release{Holder: h, Ticket: t, Node: &model.Node{}}}
 }
 
-// The gate's answers, and what a cycle tells, by pod.
-
-func (s *setup) Manages(p *v1.Pod) bool  { return s.gate.Manages(p) }
-func (s *setup) Waits(p *v1.Pod) bool    { return s.gate.Waits(p) }
-func (s *setup) Released(p *v1.Pod) bool { return s.gate.Released(p) }
+// What a cycle tells, by pod.
 
 func (s *setup) Reserved(p *v1.Pod, t engine.Ticket) (bool, []model.HolderID, bool) {
 	return s.cycleOf(p, t).Reserved()
@@ -358,8 +354,8 @@ func (s *setup) held() (n int) {
 func (s *setup) release(p *v1.Pod) engine.Release {
 	s.t.Helper()
 	c, ok := s.Begin(p)
-	if !ok || !s.Released(p) || s.Waits(p) || !s.Manages(p) {
-		s.t.Fatalf("%s is not released: begins %v, released %v, waits %v, managed %v", p.Name, ok, s.Released(p), s.Waits(p), s.Manages(p))
+	if !ok || !s.gate.Released(p) || s.gate.Waits(p) || !s.gate.Manages(p) {
+		s.t.Fatalf("%s is not released: begins %v, released %v, waits %v, managed %v", p.Name, ok, s.gate.Released(p), s.gate.Waits(p), s.gate.Manages(p))
 	}
 	return c.Release
 }
@@ -425,7 +421,7 @@ func (s *setup) runs(name string, n int, gpus int64, change ...func(*v1.Pod)) []
 	}
 	s.Step()
 	for _, p := range pods {
-		if s.Released(p) {
+		if s.gate.Released(p) {
 			s.t.Fatalf("%s is bound and still released", p.Name)
 		}
 	}

@@ -27,30 +27,25 @@ import (
 // them, which are shared and must not be changed, and what the engine knows that no object
 // says.
 type Snapshot struct {
-	At time.Time
-	// Held is how long the engine's lock was held to copy what is in memory.
-	Held     time.Duration
+	At       time.Time
+	Held     time.Duration // how long the engine's lock was held to copy what is in memory
 	Settings Settings
 	// Learned and Estimates are what was learned: balances, turns, requests, runtimes; and
 	// the runtimes that were expected of gangs when they came.
 	Learned   *state.State
 	Estimates map[engine.ID]time.Duration
 	Passing   engine.Passing
-	// Arrivals number gangs in the order in which they were first seen.
-	Arrivals map[engine.ID]int64
-	// Pods are in the order in which they are to be read: those that are bound first, the
-	// oldest of them at the front, then those that wait. A pod that has its place and is not
-	// bound yet is there as if it were.
+	Arrivals  map[engine.ID]int64 // Arrivals number gangs in the order in which they were first seen
+	// Pods are in the order in which they are to be read: bound ones first, oldest first,
+	// then those that wait. A pod that has its place is there as if it were bound.
 	Pods       []*v1.Pod
 	Nodes      []*v1.Node
 	Namespaces []*v1.Namespace
 	Budgets    []*policyv1.PodDisruptionBudget
 	Fixed
 	// Slices, Claims and Classes are there where ResourceClaims are followed.
-	Dynamic bool
-	// Recording is what core was told and has decided (Recording), of a snapshot that is
-	// to be written into a dump.
-	Recording []byte
+	Dynamic   bool
+	Recording []byte // what core was told and has decided, of a snapshot for a dump
 	Slices    []*resourceapi.ResourceSlice
 	Claims    []*resourceapi.ResourceClaim
 	Classes   []*resourceapi.DeviceClass

@@ -21,32 +21,18 @@ import (
 // Turn is what a step asks the adapter to do. It must be carried out without the
 // engine's lock: kube-scheduler's queue asks the gate under its own.
 type Turn struct {
-	// Stop are pods that must stop waiting at Permit: a member planned with them failed.
-	Stop []model.HolderID
-	// Activate are pods to be put into kube-scheduler's queue: released ones, and those
-	// that have to be looked at again. Requeue are released pods which that queue seems
-	// to have lost.
+	Stop []model.HolderID // pods that must stop waiting at Permit: a member planned with them failed
+	// Activate are pods to be put into kube-scheduler's queue: released ones, and those to be
+	// looked at again. Requeue are released pods which that queue seems to have lost.
 	Activate, Requeue []*v1.Pod
-	// Evict are pods that must go, those first that a disruption budget protects: if
-	// one may not go, the others stay.
-	Evict []Victim
-	// Heal are pods that were bound to devices which older pods hold: they have to go,
-	// whatever budgets say.
-	Heal []Victim
-	// GiveBack are allocated claims that failed starts left behind: tell GaveBack.
-	GiveBack []claims.GiveBack
-	// Notices are what waiting pods are told.
-	Notices []report.Notice
-	// Refusals are gangs that do not start for another reason than before; none unless
-	// WatchRefusals was called.
-	Refusals []Refusal
-	// Demand is what autoscalers are asked for; nil when that is what it was.
-	Demand *demand.Document
-	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
-	// which did.
-	Lookups []workload.Lookup
-	// Next is when to step again though nothing happens.
-	Next time.Duration
+	Evict             []Victim          // victims, those with a disruption budget first: if one may not go, all stay
+	Heal              []Victim          // pods bound to devices which older pods hold: budgets do not protect them
+	GiveBack          []claims.GiveBack // allocated claims that failed starts left behind: tell GaveBack
+	Notices           []report.Notice   // what waiting pods are told
+	Refusals          []Refusal         // gangs that do not start for a new reason, after WatchRefusals
+	Demand            *demand.Document  // what autoscalers are asked for; nil when that is what it was
+	Lookups           []workload.Lookup // gangs whose missing members may have succeeded: tell Succeeded
+	Next              time.Duration     // when to step again though nothing happens
 }
 
 // Victim is a pod to be evicted, and why.
@@ -57,8 +43,7 @@ type Victim struct {
 	Gang, Queue, For string
 	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
 	Guarded bool
-	// Cause is why it has to go (metrics.CausePriority or CauseReclaim), GPUHours what it
-	// has used until now.
+	// Cause is metrics.CausePriority or CauseReclaim, GPUHours what the pod has used.
 	Cause    string
 	GPUHours float64
 }
@@ -90,7 +75,7 @@ func (e *Engine) Step() (t Turn) {
 		t.Demand = d.demands.Document(now)
 		t.Next = d.next(now, plan.More)
 		d.mirror()
-		out := d.outbox.take()
+		out := take(&d.outbox)
 		t.Stop, t.Activate, t.Requeue = out.stop, out.activate, out.requeue
 	})
 	return t
@@ -109,20 +94,17 @@ func (d *driver) describeChanged(now time.Time) {
 		d.tell(engine.Withdrawn{Gang: id})
 		d.forget(id)
 	}
-	for len(gangs) > 0 {
-		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return d.submit(g, now) == nil })
-		if len(left) == len(gangs) { // they have exchanged pods
-			for _, g := range gangs {
-				d.tell(engine.Withdrawn{Gang: g.ID})
-			}
-			for _, g := range gangs {
-				if err := d.submit(g, now); err != nil {
-					d.logger.Error(err, "Gang ignored", "gang", g.Name)
-				}
-			}
-			return
+	for before := len(gangs) + 1; 0 < len(gangs) && len(gangs) < before; {
+		before = len(gangs)
+		gangs = slices.DeleteFunc(gangs, func(g engine.Gang) bool { return d.submit(g, now) == nil })
+	}
+	for _, g := range gangs { // they have exchanged pods
+		d.tell(engine.Withdrawn{Gang: g.ID})
+	}
+	for _, g := range gangs {
+		if err := d.submit(g, now); err != nil {
+			d.logger.Error(err, "Gang ignored", "gang", g.Name)
 		}
-		gangs = left
 	}
 }
 

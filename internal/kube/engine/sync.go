@@ -36,7 +36,10 @@ func (d *driver) drain(now time.Time) {
 			d.tell(engine.NodeRulesChanged{Node: model.NodeID(ev.key)})
 		case aboutPod:
 			d.readPod(ev.pod, now)
-			d.readClaimsOf(ev.pod, now)
+			for _, key := range d.claims.PodRead(ev.pod, latest(d.pods, ev.pod)) {
+				d.updateClaim(key, now)
+				d.readPods(d.claims.Users(key, ev.pod), now)
+			}
 		case aboutOwner:
 			d.work.OwnerChanged(ev.owner, ev.key, now)
 		case aboutQueue:
@@ -84,27 +87,20 @@ func sortByAge(events []Event, reader *workload.Reader) {
 // wait and were created in one second go by name; a user chooses the name of a pod, so it
 // counts for no pod that is bound.
 func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
-	waits := func(p *v1.Pod) int {
+	read := func(p *v1.Pod) (waits, foreign int, waitingName string) {
 		if p.Spec.NodeName == "" {
-			return 1
+			waits, waitingName = 1, p.Namespace+"/"+p.Name
 		}
-		return 0
-	}
-	foreign := func(p *v1.Pod) int {
-		if reader.Owns(p.Spec.SchedulerName) {
-			return 0
+		if !reader.Owns(p.Spec.SchedulerName) {
+			foreign = 1
 		}
-		return 1
+		return waits, foreign, waitingName
 	}
-	waitingName := func(p *v1.Pod) string {
-		if p.Spec.NodeName != "" {
-			return ""
-		}
-		return p.Namespace + "/" + p.Name
-	}
+	pWaits, pForeign, pName := read(p)
+	qWaits, qForeign, qName := read(q)
 	return cmp.Or(
-		cmp.Compare(waits(p), waits(q)), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(foreign(p), foreign(q)),
-		p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
+		cmp.Compare(pWaits, qWaits), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(pForeign, qForeign),
+		p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(pName, qName), cmp.Compare(p.UID, q.UID))
 }
 
 // readNode makes the ledger's node equal to what the stores say.
@@ -122,13 +118,13 @@ func (d *driver) readNode(name string, now time.Time) {
 	}
 	d.facts.setNode(id, &n)
 	d.contests.SetAgent(id, n.Agent)
-	d.followDomains(id, n.Node.Domains)
-	set := d.tell(engine.NodeSet{Node: n.Node, Telemetry: d.freshness.Telemetry(id, &n, now)})
-	changed, err := set.Changed, set.Err
-	if err != nil {
-		n.Problem = err
+	if !slices.Equal(d.domains[id], n.Node.Domains) {
+		d.domains[id] = n.Node.Domains
+		d.levelsStale = d.levelsStale || d.inventory.Derived() // their order depends on how domains are nested
 	}
-	if changed {
+	set := d.tell(engine.NodeSet{Node: n.Node, Telemetry: d.freshness.Telemetry(id, &n, now)})
+	n.Problem = cmp.Or(set.Err, n.Problem)
+	if set.Changed {
 		d.fleetChanged = true
 		d.observer.NodeChanged(id, now)
 	}
@@ -138,14 +134,10 @@ func (d *driver) readNode(name string, now time.Time) {
 		d.updateClaim(key, now)
 	}
 	d.complaints.Set("node/"+name, n.About, n.Problem, "InvalidInventory")
-	d.lookAtContests(id, now)
+	d.reportContests(d.contests.Look(id, now))
 }
 
-// lookAtContests looks at records on a node that contradict each other.
-func (d *driver) lookAtContests(node model.NodeID, now time.Time) {
-	d.reportContests(d.contests.Look(node, now))
-}
-
+// reportContests counts and reports records that contradict each other.
 func (d *driver) reportContests(found []report.Complaint) {
 	d.observer.Contested(len(found))
 	d.complaints.Add(found...)
@@ -163,14 +155,11 @@ func (d *driver) readPods(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// latest is a pod as the store has it; nil when it is gone or has ended.
-func (d *driver) latest(pod *v1.Pod) *v1.Pod { return latest(d.pods, pod) }
-
 // readPod makes what core knows of a pod equal to what the store says. The argument only
 // says which pod; it may be out of date.
 func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
-	latest := d.latest(pod)
+	latest := latest(d.pods, pod)
 	if latest == nil {
 		d.observer.Ended(pod, now)
 		d.tell(engine.Ended{Holders: slices.Concat(dialect.Holders(pod), d.claims.Gone(pod))})
@@ -183,7 +172,10 @@ func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 		d.complaints.Clear("words/" + string(pod.UID))
 		return
 	}
-	d.arrive(latest)
+	if !d.arrived[id] {
+		d.arrived[id] = true
+		d.learnOf(latest)
+	}
 	if d.reader.Owns(latest.Spec.SchedulerName) && (latest.Spec.NodeName == "" || now.Sub(latest.CreationTimestamp.Time) < wordsFor) {
 		d.complaints.Set("words/"+string(pod.UID), report.PodRef(latest), dialect.Unheeded(latest), "FieldIgnored")
 	}
@@ -214,16 +206,7 @@ func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 		reason = "OverbookedNode"
 	}
 	d.complaints.Set("pod/"+string(pod.UID), report.PodRef(latest), problem, reason)
-	d.lookAtContests(node, now)
-}
-
-// arrive tells the planner of a pod it has not heard of, so that it learns what this
-// cluster is asked for.
-func (d *driver) arrive(pod *v1.Pod) {
-	if id := model.HolderID(pod.UID); !d.arrived[id] {
-		d.arrived[id] = true
-		d.learnOf(pod)
-	}
+	d.reportContests(d.contests.Look(node, now))
 }
 
 // learnOf tells the planner what a pod asks for.

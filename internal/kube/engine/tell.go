@@ -17,8 +17,7 @@ import (
 // A step looks for few reasons: finding one costs a plan and a look at every node.
 const (
 	tellPerStep = 32
-	// nodesPerStep bounds how many nodes are looked at for that: about a millisecond, for
-	// which scheduling cycles and questions wait.
+	// nodesPerStep bounds the nodes that are looked at: about a millisecond under the lock.
 	nodesPerStep = 4_000
 )
 

@@ -19,7 +19,7 @@ func TestBadMember(t *testing.T) {
 	p := s.member("a", "g", 2, 1)
 	p.Annotations = map[string]string{names.AnnotationTopology: "nonsense"}
 	s.add(p, s.member("b", "g", 2, 1))
-	if !s.Waits(p) {
+	if !s.gate.Waits(p) {
 		t.Error("it may be scheduled")
 	}
 	said := map[string]string{}

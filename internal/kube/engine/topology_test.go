@@ -141,7 +141,7 @@ func TestFollowsNodeTopologies(t *testing.T) {
 		t.Fatal("it does not fit")
 	}
 	s.topologies.Modify(nodeTopology("n", "restricted"))
-	s.eventually("restricted takes two NUMA nodes where one would never do, and the pod starts", func() bool { s.Step(); return s.Released(pod) })
+	s.eventually("restricted takes two NUMA nodes where one would never do, and the pod starts", func() bool { s.Step(); return s.gate.Released(pod) })
 	s.topologies.Modify(nodeTopology("n", "strict"))
 	s.eventually("an invalid policy is reported", func() bool {
 		s.Sync()

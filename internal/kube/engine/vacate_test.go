@@ -66,16 +66,16 @@ func TestSharersGoTogether(t *testing.T) {
 	s.add(late)
 	s.deletePod("a")
 	s.after(time.Second)
-	if s.Released(late) || s.Released(high) {
-		t.Fatalf("while the claim is given back: late %v, high %v", s.Released(late), s.Released(high))
+	if s.gate.Released(late) || s.gate.Released(high) {
+		t.Fatalf("while the claim is given back: late %v, high %v", s.gate.Released(late), s.gate.Released(high))
 	}
-	if _, err := s.reader.Request(late); err == nil || !strings.Contains(err.Error(), "ResourceClaim default/c is given back") {
+	if _, err := s.reader.RequestIn(late, s.reader.Profile(late.Spec.SchedulerName)); err == nil || !strings.Contains(err.Error(), "ResourceClaim default/c is given back") {
 		t.Errorf("it is told %v", err)
 	}
 	s.deletePod("b")
 	s.claim("c", 8, nil)
-	s.eventually("the high one starts", func() bool { s.after(time.Second); return s.Released(high) })
-	if s.Released(late) {
+	s.eventually("the high one starts", func() bool { s.after(time.Second); return s.gate.Released(high) })
+	if s.gate.Released(late) {
 		t.Error("both have the GPUs")
 	}
 }
@@ -120,9 +120,9 @@ func TestSharersStay(t *testing.T) {
 	}
 	late := s.user("late", "c")
 	s.add(late)
-	if s.after(time.Second); s.Released(late) {
+	if s.after(time.Second); s.gate.Released(late) {
 		t.Fatal("it starts while the others leave")
 	}
 	s.EvictionRefused(Victim{Pod: pods[1]})
-	s.eventually("it starts", func() bool { s.after(time.Second); return s.Released(late) })
+	s.eventually("it starts", func() bool { s.after(time.Second); return s.gate.Released(late) })
 }

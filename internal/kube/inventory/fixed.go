@@ -35,10 +35,7 @@ func (i *Inventory) Configured() topology.Levels { return *i.configured.Load() }
 
 // Fixed is an Inventory of objects that do not change; it is not run.
 func Fixed(nodes corelisters.NodeLister, o Objects) (*Inventory, error) {
-	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
-	defaults := topology.DefaultLevels()
-	i.configured.Store(&defaults)
-	i.domains.Store(&domains{levels: defaults})
+	i := empty(nodes)
 	var err error
 	if i.gpuNodes, err = watch.Fixed(&v1alpha1.GPUNode{}, o.GPUNodes); err != nil {
 		return nil, err

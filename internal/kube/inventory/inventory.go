@@ -46,10 +46,7 @@ func (i *Inventory) SetDevices(d Devices) { i.devices = d }
 // name of a node whose GPUNode or NodeResourceTopology changed, levels when objects changed
 // that define levels of domains.
 func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string), levels func()) (*Inventory, error) {
-	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
-	defaults := topology.DefaultLevels()
-	i.configured.Store(&defaults)
-	i.domains.Store(&domains{levels: defaults})
+	i := empty(nodes)
 	all := func() { i.each(changed) }
 	var err error
 	if i.gpuNodes, err = watch.New[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
@@ -62,7 +59,22 @@ func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node str
 			return nil, err
 		}
 	}
-	return i, i.watchTopologies(from, levels)
+	for kind, source := range from.Topologies {
+		if i.networks[kind], err = watch.New[*unstructured.Unstructured](source, &unstructured.Unstructured{},
+			"No "+kind.Resource+" of "+kind.Group+" here", func(string) { levels() }, levels); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
+}
+
+// empty is an Inventory with the default levels of domains and without objects.
+func empty(nodes corelisters.NodeLister) *Inventory {
+	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
+	defaults := topology.DefaultLevels()
+	i.configured.Store(&defaults)
+	i.domains.Store(&domains{levels: defaults})
+	return i
 }
 
 // Run watches until the context ends. It does not block.
@@ -92,20 +104,16 @@ func (i *Inventory) each(f func(string)) {
 
 // Description is a node as core sees it.
 type Description struct {
-	Node      *model.Node
-	Telemetry []model.Telemetry
-	// MeasuredAt is when the agent measured it; zero when it does not say.
-	MeasuredAt time.Time
-	// Agent: the node has an agent, which corrects records to what containers have.
-	Agent bool
-	// Published are the GPUs that DRA drivers publish; ClaimsOnly: the node has no others,
-	// so that nothing but a claim gets one.
+	Node       *model.Node
+	Telemetry  []model.Telemetry
+	MeasuredAt time.Time // when the agent measured it; zero when it does not say
+	Agent      bool      // the node has an agent, which corrects records to what containers have
+	// Published are the GPUs of DRA drivers; ClaimsOnly: the node has no others.
 	Published  []dialect.Published
 	ClaimsOnly bool
 	// Object is the Node it was made of.
 	Object *v1.Node
-	// Problem is what is wrong with the inventory, About the object that is: as much of
-	// the inventory as can be used is in Node.
+	// Problem is what is wrong with About; Node has as much as can be used.
 	Problem error
 	About   *v1.ObjectReference
 }
@@ -130,7 +138,6 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 	d.Node, d.Problem = dialect.Describe(node, facts)
 	if i.devices != nil {
 		if d.Published = i.devices.Published(name); len(d.Published) > 0 {
-			var err error
 			if d.ClaimsOnly, err = dialect.AddPublished(d.Node, node, d.Published, i.devices.Backed()); err != nil {
 				d.Problem = err
 			}
@@ -146,12 +153,9 @@ func (i *Inventory) Troubles(name string) map[int]string {
 	if gn == nil {
 		return nil
 	}
-	var out map[int]string
+	out := map[int]string{}
 	for _, d := range gn.Status.Devices {
 		if d.Health != v1alpha1.Healthy && d.Reason != "" {
-			if out == nil {
-				out = map[int]string{}
-			}
 			out[int(d.Index)] = d.Reason
 		}
 	}
@@ -159,8 +163,7 @@ func (i *Inventory) Troubles(name string) map[int]string {
 }
 
 // All describes every node.
-func (i *Inventory) All() []Description {
-	var out []Description
+func (i *Inventory) All() (out []Description) {
 	i.each(func(name string) {
 		if d, ok := i.Describe(name); ok {
 			out = append(out, d)

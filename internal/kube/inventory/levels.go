@@ -15,7 +15,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // domains is what the cluster's tree of domains is made of.
@@ -30,19 +29,6 @@ type domains struct {
 type Problem struct {
 	About *v1.ObjectReference
 	Err   error
-}
-
-// watchTopologies prepares the watches on HyperNodes and Topologies.
-func (i *Inventory) watchTopologies(from watch.Sources, changed func()) error {
-	for kind, source := range from.Topologies {
-		w, err := watch.New[*unstructured.Unstructured](source, &unstructured.Unstructured{}, "No "+kind.Resource+" of "+kind.Group+" here",
-			func(string) { changed() }, changed)
-		if err != nil {
-			return err
-		}
-		i.networks[kind] = w
-	}
-	return nil
 }
 
 // Levels are the levels of domains, outermost first; not to be changed.

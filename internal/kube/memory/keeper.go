@@ -31,16 +31,13 @@ type Keeper struct {
 	Namespace, Name string
 	// Identity is who writes, for people who look at the object.
 	Identity string
-	// MayWrite says why this process may not write now: it may not lead any more.
-	MayWrite func() error
+	MayWrite func() error // MayWrite says why this process may not write now: it may not lead any more
 	Clock    func() time.Time
 
 	// object is the object as it was last read or written; nil: unknown.
-	object *v1.ConfigMap
-	// written is what was last written, without times.
-	written []byte
-	// problem is what was last logged of writes.
-	problem string
+	object  *v1.ConfigMap
+	written []byte // what was last written, without times
+	problem string // what was last logged of writes
 }
 
 // Load reads the state; nil when there is none that can be used, which is logged and
@@ -48,16 +45,15 @@ type Keeper struct {
 func (k *Keeper) Load(ctx context.Context) *state.State {
 	logger := klog.FromContext(ctx).WithValues("configMap", klog.KRef(k.Namespace, k.Name))
 	object, err := k.Client.CoreV1().ConfigMaps(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		logger.Info("No saved state: balances of queues, runtimes and the mix of requests are learned anew")
-		return nil
-	case err != nil:
+	if err != nil && !apierrors.IsNotFound(err) {
 		logger.Error(err, "Saved state not read: balances of queues, runtimes and the mix of requests are learned anew")
 		return nil
 	}
-	k.object = object
-	text, there := object.Data[Key]
+	there, text := false, ""
+	if err == nil {
+		k.object = object
+		text, there = object.Data[Key]
+	}
 	if !there {
 		logger.Info("No saved state: balances of queues, runtimes and the mix of requests are learned anew")
 		return nil
@@ -165,11 +161,7 @@ func (k *Keeper) create(ctx context.Context, text []byte) error {
 }
 
 func (k *Keeper) fill(object *v1.ConfigMap, text []byte) {
-	object.Data = map[string]string{Key: string(text)}
-	object.BinaryData = nil
-	if object.Annotations == nil {
-		object.Annotations = map[string]string{}
-	}
-	object.Annotations[names.AnnotationSavedBy] = k.Identity
-	object.Annotations[names.AnnotationSavedAt] = k.Clock().UTC().Format(time.RFC3339)
+	object.Data, object.BinaryData = map[string]string{Key: string(text)}, nil
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, names.AnnotationSavedBy, k.Identity)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, names.AnnotationSavedAt, k.Clock().UTC().Format(time.RFC3339))
 }

@@ -200,8 +200,7 @@ func withNode(list []string, node model.NodeID) []string {
 }
 
 // pods and nodes are numbers of them in words.
-func pods(n int) string { return count(n, "pod") }
-
+func pods(n int) string  { return count(n, "pod") }
 func nodes(n int) string { return count(n, "node") }
 
 func count(n int, what string) string {

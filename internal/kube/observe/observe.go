@@ -17,27 +17,21 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Core is what is read of core.
-type Core = coreanswer.Answers
-
 // Observer remembers what happens. Not safe for concurrent use, but for Timeline; nil
 // observes nothing.
 type Observer struct {
-	core  Core
+	core  coreanswer.Answers
 	work  *workload.Gangs
 	meter *measure.Meter
 	idle  *measure.Idle
-	// leads: this process decides, and counts what happens. Processes that follow count
-	// nothing, so that sums over all of them are right.
+	// leads: this process decides and counts; those that follow do not: sums are right.
 	leads bool
 	// since is when waiting pods could first be scheduled; zero while they may not.
 	since map[model.HolderID]time.Time
-	// planned is the step that placed a pod which is on its way to its place; step is the
-	// one under way, or the last.
+	// planned is the step that placed a pod on its way; step is the current or last.
 	planned map[model.HolderID]span
 	step    span
-	// reasons is what gangs wait for, as it was last counted; stages how far the timeline
-	// has told of gangs.
+	// reasons is what gangs were last counted for, stages how far the timeline has told.
 	reasons  map[engine.ID]explain.Code
 	stages   map[engine.ID]stage
 	timeline Timeline
@@ -62,7 +56,7 @@ func New() *Observer {
 }
 
 // Read says where gangs and their members are read. It is called once, by the engine.
-func (o *Observer) Read(core Core, work *workload.Gangs) {
+func (o *Observer) Read(core coreanswer.Answers, work *workload.Gangs) {
 	if o != nil {
 		o.core, o.work = core, work
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
@@ -83,7 +84,7 @@ func TestReasonsOnce(t *testing.T) {
 func TestNil(t *testing.T) {
 	var o *Observer
 	now, p := time.Now(), &v1.Pod{}
-	o.Read(Core{}, nil)
+	o.Read(coreanswer.Answers{}, nil)
 	o.Lead(now)
 	o.StepBegins()
 	o.Waits(p, now)

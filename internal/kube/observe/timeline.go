@@ -22,8 +22,7 @@ const (
 type Timeline struct {
 	mu     sync.Mutex
 	events []apiquery.Event // by version
-	// Versions begin at the time when this process began, so that those of an earlier leader
-	// are known to be of the past.
+	// Versions begin at this process' start: those of an earlier leader are of the past.
 	first     uint64 // version of the first event ever; 0 before
 	next      uint64
 	forgotten uint64 // the latest version that is forgotten; 0: none

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -84,7 +85,7 @@ type AutoscalingArgs struct {
 	// Left out: false.
 	Enabled  bool   `json:"enabled,omitempty"`
 	Patience string `json:"patience,omitempty"`
-	// PlaceholderNamespace is that of gpu-controller's --placeholder-namespace. Left out:
+	// PlaceholderNamespace is gpu-controller's --placeholder-namespace. Left out:
 	// "tangram-system".
 	PlaceholderNamespace string `json:"placeholderNamespace,omitempty"`
 }
@@ -196,15 +197,11 @@ func (a *QueueArgs) tuning() (t tuning, err error) {
 			return t, fmt.Errorf("%s: the initial pause, %s, is above the longest, %s", b.field, b.First, b.Most)
 		}
 	}
-	if name := a.State.Name; name != "" {
-		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-			return t, fmt.Errorf("state.name: %q: %s", name, problems[0])
-		}
+	if problems := validation.IsDNS1123Subdomain(a.State.Name); a.State.Name != "" && len(problems) > 0 {
+		return t, fmt.Errorf("state.name: %q: %s", a.State.Name, problems[0])
 	}
-	if name := a.State.Namespace; name != "" {
-		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return t, fmt.Errorf("state.namespace: %q: %s", name, problems[0])
-		}
+	if problems := validation.IsDNS1123Label(a.State.Namespace); a.State.Namespace != "" && len(problems) > 0 {
+		return t, fmt.Errorf("state.namespace: %q: %s", a.State.Namespace, problems[0])
 	}
 	return t, nil
 }
@@ -222,16 +219,8 @@ func (a *QueueArgs) options() (func(*engine.Options), error) {
 		return nil, fmt.Errorf("patience: %q is not a duration like 90m or 6h", a.Patience)
 	}
 	return func(o *engine.Options) {
-		if a.Reservations != nil {
-			o.Reservations = *a.Reservations
-		}
-		o.Patience = patience
-		if a.Backfill != nil {
-			o.Backfill = *a.Backfill
-		}
-		if a.Preemption != nil {
-			o.Preempt = *a.Preemption
-		}
+		o.Reservations, o.Patience = ptr.Deref(a.Reservations, o.Reservations), patience
+		o.Backfill, o.Preempt = ptr.Deref(a.Backfill, o.Backfill), ptr.Deref(a.Preemption, o.Preempt)
 	}, nil
 }
 

@@ -13,18 +13,9 @@ const sampleEvery = 2 * time.Second
 
 // sample tells again and again whether this process leads and whether the scheduler is
 // available, until the context ends.
-func (l *loop) sample(ctx context.Context) {
-	ticks := time.NewTicker(sampleEvery)
-	defer ticks.Stop()
-	for {
-		leads := l.leading()
-		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-	}
+func (l *loop) sample(context.Context) {
+	leads := l.leading()
+	metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
 }
 
 // leading says whether this process decides and may write.

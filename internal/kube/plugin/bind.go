@@ -25,16 +25,13 @@ import (
 type bind struct {
 	engine *kubeengine.Engine
 	// client asks the fence once more when a Binding goes out.
-	client kubernetes.Interface
-	events *yielding
-	fence  *fence
-	audit  *auditor
-	// autoscales: pods are marked with what autoscalers read, and bound when none stands for
-	// them any more.
-	autoscales   *atomic.Bool
+	client       kubernetes.Interface
+	events       *yielding
+	fence        *fence
+	audit        *auditor
+	autoscales   *atomic.Bool // pods are marked for autoscalers, and bound when no placeholder is left
 	placeholders *placeholders
-	// patience is the pause between questions after a Binding without answer, most how long
-	// they are asked.
+	// patience is the pause between reads after a Binding without answer, most for how long.
 	patience, most time.Duration
 }
 
@@ -61,12 +58,12 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	var annotations map[string]string
 	began := time.Now()
 	c := readCycle(cs)
-	if c.released() && b.autoscales.Load() {
-		if n := b.placeholders.await(ctx, demand.Digest(c.Name), placeholdersMost); n > 0 {
-			klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
-		}
-	}
 	if c.released() {
+		if b.autoscales.Load() {
+			if n := b.placeholders.await(ctx, demand.Digest(c.Name), placeholdersMost); n > 0 {
+				klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
+			}
+		}
 		weight, ok := c.Confirm()
 		if !ok {
 			metrics.Conflict(metrics.ConflictPlace)
@@ -109,7 +106,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		t.BindBegan, t.Bound = began, time.Now()
 		metrics.Scheduled(klog.FromContext(ctx), klog.KObj(pod), c.Queue, t)
 	}
-	b.audit.started(pod, node, readCycle(cs))
+	b.audit.started(pod, node, c)
 	return nil
 }
 

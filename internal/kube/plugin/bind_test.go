@@ -147,7 +147,7 @@ func TestReserveTakesThePlan(t *testing.T) {
 		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = "g", "2"
 	}
 	b := newBench(t, a.DeepCopy(), m.DeepCopy())
-	r, g := &reserve{handle{client: b.client}}, &gang{handle: handle{client: b.client}, permit: permitFor}
+	r, g := &reserve{handle: handle{client: b.client}}, &gang{handle: handle{client: b.client}, permit: permitFor}
 	for i, p := range []*v1.Pod{a, m} {
 		cs, c := b.begin(p)
 		if got := r.Reserve(t.Context(), cs, p, "n"); !got.IsSuccess() {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -148,11 +148,9 @@ type steering struct {
 	engine *kubeengine.Engine
 	pod    types.UID
 	// node is the planned node; empty: the pod is not placed by the engine.
-	node string
-	// only are the devices that were planned; nil: the allocator chooses.
-	only sets.Set[structured.DeviceID]
-	// allocated is what the allocator was told is allocated.
-	allocated sets.Set[structured.DeviceID]
+	node      string
+	only      sets.Set[structured.DeviceID] // the devices that were planned; nil: the allocator chooses
+	allocated sets.Set[structured.DeviceID] // what the allocator was told is allocated
 	// chosen are the claims that the allocator has allocated, with their allocation; holds:
 	// the ledger holds their devices in the claims' own name.
 	chosen []*resourceapi.ResourceClaim
@@ -264,26 +262,13 @@ func (h steeredHandle) SharedDRAManager() fwk.SharedDRAManager { return h.manage
 // cycle under way. Cycles follow each other.
 type steered struct {
 	fwk.SharedDRAManager
-	mu  sync.Mutex
-	now *steering
+	now atomic.Pointer[steering]
 }
 
 // steer sets the steering until the returned function is called.
 func (m *steered) steer(s *steering) (stop func()) {
-	m.set(s)
-	return func() { m.set(nil) }
-}
-
-func (m *steered) set(s *steering) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now = s
-}
-
-func (m *steered) current() *steering {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now
+	m.now.Store(s)
+	return func() { m.now.Store(nil) }
 }
 
 // ResourceClaims are the claims, with devices that the ledger holds among the allocated.
@@ -304,7 +289,7 @@ type steeredClaims struct {
 // GatherAllocatedState is what is allocated, or held otherwise.
 func (c steeredClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	state, err := c.ResourceClaimTracker.GatherAllocatedState()
-	if s := c.m.current(); err == nil && state != nil && s != nil {
+	if s := c.m.now.Load(); err == nil && state != nil && s != nil {
 		s.addTaken(state.AllocatedDevices)
 		s.allocated = state.AllocatedDevices
 	}
@@ -314,7 +299,7 @@ func (c steeredClaims) GatherAllocatedState() (*structured.AllocatedState, error
 // ListAllAllocatedDevices is the same where consumable capacity is turned off.
 func (c steeredClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	devices, err := c.ResourceClaimTracker.ListAllAllocatedDevices()
-	if s := c.m.current(); err == nil && s != nil {
+	if s := c.m.now.Load(); err == nil && s != nil {
 		s.addTaken(devices)
 		s.allocated = devices
 	}
@@ -324,7 +309,7 @@ func (c steeredClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 // SignalClaimPendingAllocation takes note of what the allocator chose.
 func (c steeredClaims) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
 	err := c.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim)
-	if s := c.m.current(); err == nil && s != nil {
+	if s := c.m.now.Load(); err == nil && s != nil {
 		s.chosen = append(s.chosen, claim)
 	}
 	return err
@@ -338,7 +323,7 @@ type steeredSlices struct {
 // ListWithDeviceTaintRules are the slices that the cycle's pod may get devices of.
 func (l steeredSlices) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
 	all, err := l.ResourceSliceLister.ListWithDeviceTaintRules()
-	if s := l.m.current(); err == nil && s != nil {
+	if s := l.m.now.Load(); err == nil && s != nil {
 		all = s.narrow(all)
 	}
 	return all, err

@@ -22,25 +22,22 @@ const (
 	demandRenew = time.Minute
 	demandRetry = 2 * time.Second
 	demandPace  = 200 * time.Millisecond
-	// demandSettle is how long the first document waits where a former leader has left one:
-	// what gangs lack is found out one after the other, and what is asked for already must
-	// not be taken back meanwhile.
+	// demandSettle is how long the first document waits after a former leader's: what gangs
+	// lack is found one after the other, and what is asked for must not be taken back.
 	demandSettle = 10 * time.Second
 )
 
 // demander tells gpu-controller what autoscalers are asked for: it keeps one ConfigMap up
 // to date. The nil value tells nobody.
 type demander struct {
-	client kubernetes.Interface
-	// mayWrite says why this process may not write now: it may not lead any more.
-	mayWrite func() error
+	client   kubernetes.Interface
+	mayWrite func() error // mayWrite says why this process may not write now: it may not lead any more
 
 	mu     sync.Mutex
 	latest demand.Document
 	some   chan struct{}
 
-	// object is the ConfigMap as it was last read or written; nil: unknown.
-	object *v1.ConfigMap
+	object *v1.ConfigMap // the ConfigMap as it was last read or written; nil: unknown
 	failed bool
 }
 
@@ -65,7 +62,7 @@ func (d *demander) tell(doc *demand.Document) {
 // run writes until the context ends.
 func (d *demander) run(ctx context.Context) {
 	if d.asked(ctx) {
-		pause(ctx, demandSettle)
+		sleep(ctx, demandSettle)
 	}
 	renew := time.NewTicker(demandRenew)
 	defer renew.Stop()
@@ -84,7 +81,7 @@ func (d *demander) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-again:
 		case <-d.some:
-			pause(ctx, demandPace-time.Since(began))
+			sleep(ctx, demandPace-time.Since(began))
 		}
 	}
 }
@@ -113,33 +110,22 @@ func (d *demander) write(ctx context.Context) error {
 	}
 	maps := d.client.CoreV1().ConfigMaps(names.DemandNamespace)
 	if d.object == nil {
-		if d.object, err = maps.Get(ctx, names.DemandName, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			d.object = nil
+		object, err := maps.Get(ctx, names.DemandName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
 			return errors.New("it does not exist, and this scheduler may not create it; make it without data: kubectl -n " +
 				names.DemandNamespace + " create configmap " + names.DemandName)
 		} else if err != nil {
-			d.object = nil
 			return err
 		}
+		d.object = object
 	}
 	if err := d.mayWrite(); err != nil {
 		return err
 	}
 	object := d.object.DeepCopy()
 	object.Data, object.BinaryData = map[string]string{demand.Key: string(text)}, nil
-	done, err := maps.Update(ctx, object, metav1.UpdateOptions{})
-	if err != nil {
-		d.object = nil // another wrote it, or is it gone? The next time it is read again.
-		return err
+	if d.object, err = maps.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
+		d.object = nil // another process wrote it, or it is gone: it is read again
 	}
-	d.object = done
-	return nil
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	return err
 }

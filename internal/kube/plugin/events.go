@@ -22,21 +22,16 @@ import (
 const (
 	eventPatience = 50 * time.Millisecond
 	eventPace     = 2 * time.Millisecond
-	// maxEvents bounds what waits to be written; every waiting event is a
-	// goroutine. Beyond it new events are dropped, as they are best effort
-	// anyway: the pod's condition says the same.
+	// maxEvents bounds the goroutines of waiting events; the pod's condition says the same.
 	maxEvents = 10_000
 )
 
 // yielding is the rate limiter of the client that writes events: it lets events
 // through one by one, when bindings leave room.
 type yielding struct {
-	turn chan struct{} // holds the event that is next
-	// outage says whether the API server could not be written to a moment ago; nil: it
-	// could.
-	outage func() bool
-	// failing: the last write of an event or a condition got no answer.
-	failing atomic.Bool
+	turn    chan struct{} // holds the event that is next
+	outage  func() bool   // outage says whether the last write to the API server failed; nil: it did not
+	failing atomic.Bool   // the last write of an event or a condition got no answer
 
 	mu      sync.Mutex
 	waiting int

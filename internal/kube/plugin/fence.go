@@ -23,13 +23,11 @@ import (
 // when the request goes out (binding.NewFencedClient). What slips through is found by the
 // leader as a contested record, and healed.
 type fence struct {
-	// renewed is when the lease was last renewed; nil where there is no leader election, and
-	// everything may be written.
+	// renewed is when the lease was last renewed; nil: no leader election, no fence.
 	renewed  *atomic.Pointer[instant]
 	clock    func() instant
 	deadline time.Duration
-	// seen is when any replica's renewal was last seen, by the monotonic clock; lease is for
-	// how long it counts.
+	// seen is when any renewal was last seen, by the monotonic clock; it counts for lease.
 	seen    atomic.Int64
 	renewal atomic.Int64 // the renewal itself, by the lease's own clock
 	lease   time.Duration

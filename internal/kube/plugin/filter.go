@@ -17,6 +17,7 @@ import (
 // filter is GPUFilter. Of a pod that the engine has released it knows that the planned
 // node fits; it is asked about others where kube-scheduler's scores decide.
 type filter struct {
+	woken
 	engine    *kubeengine.Engine
 	profile   *profile
 	awaitSync func(context.Context)
@@ -47,11 +48,6 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 
 // Name is the plugin's name in configurations.
 func (f *filter) Name() string { return names.PluginFilter }
-
-// EventsToRegister: pods that wait for GPUs are woken by the engine.
-func (f *filter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
 
 // PreFilter reads what the pod asks for, unless the engine has told.
 func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {

@@ -18,6 +18,7 @@ import (
 // gang is GPUGang: members that were planned together wait here for the last of
 // them, and are bound together.
 type gang struct {
+	woken
 	handle fwk.Handle
 	permit time.Duration
 }
@@ -46,11 +47,6 @@ func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 
 // Name is the plugin's name in configurations.
 func (g *gang) Name() string { return names.PluginGang }
-
-// EventsToRegister: a member that was refused here waits for the engine.
-func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
 
 // Permit holds a member until all of its batch are here. Nothing is asked of the
 // framework while the engine's lock is held.
@@ -95,3 +91,8 @@ func stopAll(h fwk.Handle, members []model.HolderID) {
 		}
 	}
 }
+
+var (
+	_ fwk.ReservePlugin     = &reserve{}
+	_ fwk.EnqueueExtensions = &reserve{}
+)

@@ -44,9 +44,8 @@ func (l *loop) deallocate(ctx context.Context, g *kubeclaims.GiveBack) error {
 	}
 	c := g.Claim.DeepCopy()
 	c.Status.Allocation, c.Status.ReservedFor, c.Status.Devices = nil, nil, nil
-	_, err := l.client.ResourceV1().ResourceClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if _, err := l.client.ResourceV1().ResourceClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -25,20 +26,16 @@ import (
 // loop steps the engine and carries out what it decides: it is the only one that puts
 // pods of the engine into kube-scheduler's queue.
 type loop struct {
-	engine *kubeengine.Engine
-	handle fwk.Handle
-	// client writes what only a leader may.
-	client kubernetes.Interface
-	sched  *scheduler.Scheduler
-	teller *teller
-	fence  *fence
-	audit  *auditor
-	// keeping restores what was learned before the first step.
-	keeping *keeping
-	// demander tells gpu-controller what autoscalers are asked for; nil: nothing.
-	demander *demander
-	// recorders say which scheduler an event comes from.
-	recorders *recorders
+	engine    *kubeengine.Engine
+	handle    fwk.Handle
+	client    kubernetes.Interface // client writes what only a leader may
+	sched     *scheduler.Scheduler
+	teller    *teller
+	fence     *fence
+	audit     *auditor
+	keeping   *keeping   // keeping restores what was learned before the first step
+	demander  *demander  // demander tells gpu-controller what autoscalers are asked for; nil: nothing
+	recorders *recorders // recorders say which scheduler an event comes from
 	begin     sync.Once
 	leads     chan struct{} // closed when this process leads
 }
@@ -63,7 +60,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 		go s.audit.log.Run(ctx)
 	}
 	go l.run(ctx)
-	go l.sample(ctx)
+	go wait.UntilWithContext(ctx, l.sample, sampleEvery)
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -77,13 +74,12 @@ func (l *loop) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		began := time.Now()
-		wait := l.step(ctx)
-		// Steps that follow each other at once would hold the engine's lock nearly always:
-		// scheduling cycles and questions have it for as long as the step took. What comes
-		// meanwhile is decided together.
+		next := l.step(ctx)
+		// Steps without a pause would hold the engine's lock nearly always: cycles and
+		// questions have it for as long as the step took.
 		pause := min(time.Since(began), longestPause)
-		if sleep(ctx, pause); wait > pause {
-			l.await(ctx, wait-pause)
+		if sleep(ctx, pause); next > pause {
+			l.await(ctx, next-pause)
 		}
 	}
 }
@@ -220,8 +216,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 	if l.fence.check() != nil {
 		return false
 	}
-	uid := v.Pod.UID
-	err := l.client.CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := l.client.CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Pod.UID))})
 	switch {
 	case err == nil:
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
@@ -241,10 +236,9 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		l.engine.EvictionRefused(v)
 		return false
 	}
-	uid := v.Pod.UID
 	err := l.client.CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: v.Pod.Namespace, Name: v.Pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Pod.UID))},
 	})
 	switch {
 	case err == nil:

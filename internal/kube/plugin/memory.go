@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -26,8 +27,7 @@ type keeping struct {
 
 	mu sync.Mutex
 	*memory.Keeper
-	// leads: the state was restored, and what is learned since is worth keeping.
-	leads bool
+	leads bool // the state was restored, and what is learned since is worth keeping
 }
 
 // keep makes what is needed to keep the state; nothing where the arguments say so.
@@ -57,21 +57,7 @@ func (k *keeping) begin(ctx context.Context) {
 	cancel()
 	k.leads = true
 	k.mu.Unlock()
-	go k.run(ctx)
-}
-
-// run saves the state now, so that a former leader's writes fail, and every so often.
-func (k *keeping) run(ctx context.Context) {
-	tick := time.NewTicker(k.every)
-	defer tick.Stop()
-	for {
-		k.save(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	go wait.UntilWithContext(ctx, k.save, k.every) // at once, so that a former leader's writes fail
 }
 
 // save saves the state, if this process leads. What fails is logged by the keeper.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/tangram-dev/tangram/core/measure"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
@@ -59,11 +61,7 @@ type LatencyLevels struct {
 
 // idle checks when a held GPU counts as idle.
 func (a *MetricsArgs) idle() (below int, after time.Duration, err error) {
-	below = 1
-	if a.IdleBelow != nil {
-		below = *a.IdleBelow
-	}
-	if below < 0 || below > 99 {
+	if below = ptr.Deref(a.IdleBelow, 1); below < 0 || below > 99 {
 		return 0, 0, fmt.Errorf("metrics.idleBelow: %d, must be 0 to 99 percent", below)
 	}
 	after, err = time.ParseDuration(cmp.Or(a.IdleAfter, "10m"))

@@ -20,38 +20,25 @@ const placeholdersMost = 10 * time.Second
 // members are bound when these are gone: gpu-controller removes them once the scheduler does
 // not ask for nodes any more. The zero value knows none.
 type placeholders struct {
-	mu sync.Mutex
-	// of are the names of placeholders by their gang's digest.
-	of map[string]map[string]bool
-	// less is closed when one is gone.
-	less chan struct{}
+	mu   sync.Mutex
+	of   map[string]map[string]bool // the names of placeholders by their gang's digest
+	less chan struct{}              // closed when one is gone
 }
 
 // follow looks at pods of the namespace that is gpu-controller's: what a tenant calls a
 // placeholder elsewhere is none.
 func (p *placeholders) follow(pods cache.SharedIndexInformer, namespace string) error {
-	gang := func(obj any) (digest, name string) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+	look := func(then func(digest, name string)) func(any) {
+		return func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok && pod.Namespace == namespace && pod.Labels[names.LabelPlaceholder] != "" {
+				then(pod.Labels[names.LabelPlaceholderGang], pod.Name)
+			}
 		}
-		pod, ok := obj.(*v1.Pod)
-		if !ok || pod.Namespace != namespace || pod.Labels[names.LabelPlaceholder] == "" {
-			return "", ""
-		}
-		return pod.Labels[names.LabelPlaceholderGang], pod.Name
 	}
-	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if digest, name := gang(obj); name != "" {
-				p.add(digest, name)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if digest, name := gang(obj); name != "" {
-				p.remove(digest, name)
-			}
-		},
-	})
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look(p.add), DeleteFunc: look(p.remove)})
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
@@ -82,16 +83,9 @@ func (p *prices) read() error {
 // follow reads the file again and again until the context ends. A file that has become
 // invalid changes nothing, and is reported.
 func (p *prices) follow(ctx context.Context) {
-	ticks := time.NewTicker(priceEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := p.read(); err != nil {
 			klog.FromContext(ctx).Error(err, "Price table not read: the last valid one counts", "file", p.file)
 		}
-	}
+	}, priceEvery)
 }

@@ -15,12 +15,6 @@ import (
 // knows no ledger and works in any profile, also without Tangram's other plugins.
 type priority struct{}
 
-var (
-	_ fwk.PreScorePlugin  = &priority{}
-	_ fwk.ScorePlugin     = &priority{}
-	_ fwk.ScoreExtensions = &priority{}
-)
-
 func (s *Shared) newPriority(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	if err := decodeArgs(obj, &struct{}{}); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ const scoreWeight = 10
 
 // CompleteAll completes all profiles of a scheduler.
 func CompleteAll(profiles []config.KubeSchedulerProfile) {
-	any := usesAny(profiles)
+	any := slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return p.Plugins != nil && uses(p.Plugins) })
 	for i := range profiles {
 		Complete(&profiles[i])
 		if any {
@@ -60,26 +60,23 @@ func Complete(p *config.KubeSchedulerProfile) {
 	}
 	steerClaims(p)
 	for _, name := range ours {
-		has := func(x config.Plugin) bool { return x.Name == name }
-		if slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, has) || slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, has) {
+		if mentions(&p.Plugins.MultiPoint, name) {
 			continue
 		}
 		entry := config.Plugin{Name: name}
 		if name == names.PluginScore {
 			entry.Weight = scoreWeight
-			if i := slices.IndexFunc(p.Plugins.Score.Enabled, has); i >= 0 && p.Plugins.Score.Enabled[i].Weight > 0 {
+			if i := slices.IndexFunc(p.Plugins.Score.Enabled, named(name)); i >= 0 && p.Plugins.Score.Enabled[i].Weight > 0 {
 				entry.Weight = p.Plugins.Score.Enabled[i].Weight
 			}
 		}
 		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, entry)
 	}
-	// First at their points: the cheapest and most telling filter, and the binder
-	// that writes the record. Points listed explicitly go before the rest. At
-	// PreFilter, though, GPUFilter stays last: a pod it turns away there must have
-	// been prepared by the others, whose PostFilters fail without (DynamicResources).
+	// First at their points: the cheapest and most telling filter, and the binder that writes
+	// the record. At PreFilter GPUFilter stays last: a pod it turns away there must have been
+	// prepared by the others, whose PostFilters fail without (DynamicResources).
 	first := func(set *config.PluginSet, name string) {
-		if !slices.ContainsFunc(set.Enabled, func(x config.Plugin) bool { return x.Name == name }) &&
-			!slices.ContainsFunc(set.Disabled, func(x config.Plugin) bool { return x.Name == name }) {
+		if !mentions(set, name) {
 			set.Enabled = append([]config.Plugin{{Name: name}}, set.Enabled...)
 		}
 	}
@@ -121,7 +118,7 @@ func SortQueue(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil {
 		p.Plugins = &config.Plugins{}
 	}
-	is := func(x config.Plugin) bool { return x.Name == names.PluginQueue }
+	is := named(names.PluginQueue)
 	if slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, is) || slices.ContainsFunc(p.Plugins.QueueSort.Enabled, is) {
 		return
 	}
@@ -132,18 +129,15 @@ func SortQueue(p *config.KubeSchedulerProfile) {
 // steerClaims puts GPUClaims in the place of kube-scheduler's DynamicResources, in all
 // profiles: what one of them allocates without asking the ledger would be given twice.
 func steerClaims(p *config.KubeSchedulerProfile) {
-	is := func(name string) func(config.Plugin) bool {
-		return func(x config.Plugin) bool { return x.Name == name }
-	}
 	multi := &p.Plugins.MultiPoint
-	if slices.ContainsFunc(multi.Disabled, is(names.PluginClaims)) {
+	if slices.ContainsFunc(multi.Disabled, named(names.PluginClaims)) {
 		return
 	}
-	if !slices.ContainsFunc(multi.Disabled, is(stockClaims)) {
+	if !slices.ContainsFunc(multi.Disabled, named(stockClaims)) {
 		multi.Disabled = append(multi.Disabled, config.Plugin{Name: stockClaims})
 	}
-	multi.Enabled = slices.DeleteFunc(multi.Enabled, is(stockClaims))
-	if !slices.ContainsFunc(multi.Enabled, is(names.PluginClaims)) {
+	multi.Enabled = slices.DeleteFunc(multi.Enabled, named(stockClaims))
+	if !slices.ContainsFunc(multi.Enabled, named(names.PluginClaims)) {
 		multi.Enabled = append(multi.Enabled, config.Plugin{Name: names.PluginClaims, Weight: claimsWeight})
 	}
 }
@@ -165,9 +159,13 @@ func ignoreOurs(p *config.KubeSchedulerProfile) {
 	}
 }
 
-// usesAny says whether any profile uses Tangram's plugins.
-func usesAny(profiles []config.KubeSchedulerProfile) bool {
-	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return p.Plugins != nil && uses(p.Plugins) })
+// named says whether a plugin has a name, mentions whether a set enables or disables it.
+func named(name string) func(config.Plugin) bool {
+	return func(x config.Plugin) bool { return x.Name == name }
+}
+
+func mentions(set *config.PluginSet, name string) bool {
+	return slices.ContainsFunc(set.Enabled, named(name)) || slices.ContainsFunc(set.Disabled, named(name))
 }
 
 // uses says whether a profile enables any of Tangram's plugins anywhere.

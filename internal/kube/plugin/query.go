@@ -28,8 +28,7 @@ import (
 // questions are the flags of the port where questions are answered.
 type questions struct {
 	listen, advertise string
-	// chosen: the address was given, and must work.
-	chosen func() bool
+	chosen            func() bool // the address was given, and must work
 }
 
 // defaultQueryListen is the port where questions are answered, next to kube-scheduler's.

@@ -20,7 +20,10 @@ import (
 
 // queue is GPUQueue: it keeps pods out of kube-scheduler's queue until the engine has
 // released them, and orders those inside.
-type queue struct{ gate *kubeengine.Gate }
+type queue struct {
+	woken
+	gate *kubeengine.Gate
+}
 
 var (
 	_ fwk.PreEnqueuePlugin  = &queue{}
@@ -41,13 +44,7 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	if err := s.setMetrics(ctx, e, &args.Metrics); err != nil {
-		return nil, fmt.Errorf("args: %w", err)
-	}
-	if err := s.tune(args); err != nil {
-		return nil, fmt.Errorf("args: %w", err)
-	}
-	if err := s.record(e, &args.Recording); err != nil {
+	if err := cmp.Or(s.setMetrics(ctx, e, &args.Metrics), s.tune(args), s.record(e, &args.Recording)); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
 	e.Configure(func(set *kubeengine.Settings) {
@@ -85,17 +82,14 @@ func (q *queue) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// EventsToRegister: the engine lets pods in, and an edit of a pod may free it.
-func (q *queue) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
+// woken is part of plugins whose pods the engine wakes.
+type woken struct{}
 
-// ownEdits are events after which a pod is asked about again: no other event is about
-// pods that the engine places.
-func ownEdits() []fwk.ClusterEventWithHint {
+// EventsToRegister: only an edit of its own has a pod asked about again, beside the engine.
+func (woken) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: afterOwnEdit},
-	}
+	}, nil
 }
 
 // afterOwnEdit wakes a pod whose labels or annotations were edited.

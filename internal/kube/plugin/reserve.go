@@ -15,28 +15,20 @@ import (
 
 // reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
 // planned node or on another one that the cycle prefers.
-type reserve struct{ handle fwk.Handle }
-
-var (
-	_ fwk.ReservePlugin     = &reserve{}
-	_ fwk.EnqueueExtensions = &reserve{}
-)
+type reserve struct {
+	woken
+	handle fwk.Handle
+}
 
 func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	_, _, _, err := enlist[struct{}](ctx, s, h, obj)
-	if err != nil {
+	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
 		return nil, err
 	}
-	return &reserve{h}, nil
+	return &reserve{handle: h}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (r *reserve) Name() string { return names.PluginReserve }
-
-// EventsToRegister: pods that wait for GPUs are woken by the engine.
-func (r *reserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
 
 // Reserve confirms that the pod has its devices on the node.
 func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {

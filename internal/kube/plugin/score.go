@@ -83,3 +83,9 @@ func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node f
 // ScoreExtensions is nil: scores are on one scale already, and stretching small
 // differences would only make noise louder.
 func (s *scorer) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+var (
+	_ fwk.PreScorePlugin  = &priority{}
+	_ fwk.ScorePlugin     = &priority{}
+	_ fwk.ScoreExtensions = &priority{}
+)

@@ -15,11 +15,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// The engine checks itself against the API: some nodes and its accounts every
-// selfCheck.every, all of it on SIGUSR2, the signal on which kube-scheduler checks its own
-// cache. A difference may be an event under way, so it is looked at again after
-// selfCheck.again before it is reported.
-
 // checkItself checks until the context ends. It does not block.
 func (s *Shared) checkItself(ctx context.Context) {
 	signals := make(chan os.Signal, 1)

@@ -28,8 +28,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 		return nil, nil, err
 	}
 	CompleteAll(cfg.Profiles)
-	// With a configuration set and no file named, the options apply the flags on
-	// top of it.
+	// With a configuration set and no file named, the options apply the flags on top of it.
 	opts.ComponentConfig, opts.ConfigFile = cfg, ""
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
@@ -43,8 +42,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if s.fenced, err = binding.NewFencedClient(cc.KubeConfig, s.fence.check); err != nil {
 		return nil, nil, err
 	}
-	// Leader election records through the broadcaster it was built with; pods'
-	// events go through one that stands back for bindings.
+	// Leader election keeps the broadcaster it was built with; pods' events stand back.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
 	written, err := s.events.client(cc.KubeConfig, "events", s.events)
 	if err != nil {

@@ -40,43 +40,32 @@ type Shared struct {
 	profiles map[string]*profile
 	// recording: what the engine is told and decides is written down.
 	recording bool
-	// sources is where GPUNodes and the like come from; none: the scheduler's API
-	// server.
-	sources watch.Sources
-	events  *yielding
-	fence   *fence
-	// fenced writes what only a leader may; nil where Setup did not make it.
-	fenced kubernetes.Interface
-	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
-	// did not make it.
+	sources   watch.Sources // where GPUNodes and the like come from; none: the scheduler's API server
+	events    *yielding
+	fence     *fence
+	fenced    kubernetes.Interface // fenced writes what only a leader may; nil where Setup did not make it
+	// standsBack writes pods' conditions, which wait for bindings; nil: Setup was not called.
 	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server. recorders are
 	// the profiles' own, so that events say which scheduler they come from.
 	handle    fwk.Handle
 	recorders recorders
 	synced    sync.Once
-	// levels is the profile that set the levels of domains; "" when none has.
-	levels string
+	levels    string // the profile that set the levels of domains; "" when none has
 	// maxAge is how old telemetry may be, and the profile that says so.
 	maxAge struct {
 		profile string
 		age     time.Duration
 	}
-	// prices is the price table that is followed; nil: none.
-	prices *prices
-	// defaults is the configuration without a file.
-	defaults []byte
-	// tuning is what the arguments say about times and counts.
-	tuning tuning
+	prices   *prices // the price table that is followed; nil: none
+	defaults []byte  // the configuration without a file
+	tuning   tuning  // what the arguments say about times and counts
 	// audit is the audit log, stateArgs and keeping are about what was learned.
-	audit     auditor
-	stateArgs StateArgs
-	keeping   *keeping
-	// autoscales: what autoscalers read is written. Plugins are built in any order, so it is
-	// read when a pod is bound.
-	autoscales atomic.Bool
-	// placeholders stand for gangs that lack nodes.
-	placeholders placeholders
+	audit        auditor
+	stateArgs    StateArgs
+	keeping      *keeping
+	autoscales   atomic.Bool  // what autoscalers read is written; known when all plugins are built
+	placeholders placeholders // placeholders stand for gangs that lack nodes
 }
 
 // awaitSync blocks until the ledger has seen what existed at the start. Only pods
@@ -93,17 +82,12 @@ func (s *Shared) awaitSync(ctx context.Context) {
 
 // profile is what one scheduler profile's arguments say.
 type profile struct {
-	// filters: the profile uses GPUFilter, so its pods are placed by the engine.
-	filters bool
-	models  []model.GPUModel
-	weights score.Weights
-	// placements are for pods that do not say how they want to be placed.
-	placements workload.Placements
-	// tenants is the standing of tenants; nil: the default.
-	tenants *dialect.Tenants
-	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
-	// pass over.
-	priority bool
+	filters    bool // the profile uses GPUFilter, so its pods are placed by the engine
+	models     []model.GPUModel
+	weights    score.Weights
+	placements workload.Placements // for pods that do not say how they want to be placed
+	tenants    *dialect.Tenants    // the standing of tenants; nil: the default
+	priority   bool                // the profile scores by GPUPriority, which the shortcut would pass over
 }
 
 // NewShared returns the state for one scheduler. No source of GPUNodes means the
@@ -245,3 +229,7 @@ func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Obj
 	c, p, err := s.join(ctx, h)
 	return c, p, args, err
 }
+
+// The engine checks itself against the API: some nodes and its accounts every
+// selfCheck.every, all of it on SIGUSR2, as kube-scheduler does. A difference may be an event
+// under way, so it is reported if it lasts for selfCheck.again.

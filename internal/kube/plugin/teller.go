@@ -151,11 +151,11 @@ func (t *teller) latest(pod *v1.Pod) (*v1.Pod, error) {
 
 // event says on a pod's events what its condition says.
 func (t *teller) event(pod *v1.Pod, w report.Notice) {
-	switch {
-	case !w.Event:
-	case w.Reason == v1.PodReasonUnschedulable:
-		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
-	default:
-		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
+	kind, reason := v1.EventTypeNormal, w.Reason
+	if reason == v1.PodReasonUnschedulable {
+		kind, reason = v1.EventTypeWarning, "FailedScheduling"
+	}
+	if w.Event {
+		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, kind, reason, "Scheduling", "%s", w.Text)
 	}
 }

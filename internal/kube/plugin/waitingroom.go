@@ -25,16 +25,13 @@ import (
 type waitingRoom struct {
 	internalqueue.SchedulingQueue
 	waits func(*v1.Pod) bool
-	// gone says whether a pod does not exist any more, by the store from which the queue's
-	// events come.
+	// gone says whether a pod is gone, by the store from which the queue's events come.
 	gone func(*v1.Pod) bool
 	// gated is kube-scheduler's own gauge of pods that wait outside.
-	gated metrics.MetricRecorder
-	// closed ends what Run began.
-	closed chan struct{}
+	gated  metrics.MetricRecorder
+	closed chan struct{} // closed ends what Run began
 
-	// mu is held while a pod is let in: an activation comes before that or after it. Nothing
-	// that holds the queue's lock asks for it.
+	// mu is held while a pod is let in. Nothing that holds the queue's lock asks for it.
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*v1.Pod
 }
@@ -71,7 +68,8 @@ func (r *waitingRoom) add(ctx context.Context, pod *v1.Pod) {
 	}
 	r.leave(pod)
 	if r.waits(pod) {
-		r.enter(pod)
+		r.pods[nameOf(pod)] = pod
+		r.gated.Inc()
 		return
 	}
 	r.SchedulingQueue.Add(ctx, pod)
@@ -82,16 +80,15 @@ func (r *waitingRoom) add(ctx context.Context, pod *v1.Pod) {
 func (r *waitingRoom) Update(ctx context.Context, before, pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if before != nil && before.UID != pod.UID {
+	another := before != nil && before.UID != pod.UID
+	if another {
 		r.SchedulingQueue.Delete(before)
-		r.add(ctx, pod)
-		return
 	}
-	if r.leave(pod) {
+	if another || r.leave(pod) {
 		r.add(ctx, pod)
-		return
+	} else {
+		r.SchedulingQueue.Update(ctx, before, pod)
 	}
-	r.SchedulingQueue.Update(ctx, before, pod)
 }
 
 // Delete removes a pod.
@@ -114,8 +111,7 @@ func (r *waitingRoom) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 			inside[key] = pod
 			continue
 		}
-		// Edits after the one kept here will be told; but the engine may have seen the edit that
-		// frees the pod before.
+		// Later edits will be told; but the engine may have seen the edit that frees the pod.
 		if r.waits(kept) {
 			kept = pod
 		}
@@ -204,11 +200,6 @@ func (r *waitingRoom) letIn(logger klog.Logger, found []*v1.Pod) {
 	if len(forgotten) > 0 {
 		r.Activate(logger, forgotten)
 	}
-}
-
-func (r *waitingRoom) enter(pod *v1.Pod) {
-	r.pods[nameOf(pod)] = pod
-	r.gated.Inc()
 }
 
 // leave says whether a pod of that name was in the room.

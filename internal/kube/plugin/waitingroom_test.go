@@ -72,7 +72,8 @@ func newRoom(ctx context.Context, d *doorkeeper) *waitingRoom {
 	metrics.Register()
 	first := func(a, b fwk.QueuedPodInfo) bool { return a.GetTimestamp().Before(b.GetTimestamp()) }
 	hints := internalqueue.QueueingHintMap{}
-	for _, e := range ownEdits() {
+	events, _ := woken{}.EventsToRegister(ctx)
+	for _, e := range events {
 		hints[e.Event] = append(hints[e.Event], &internalqueue.QueueingHintFunction{PluginName: names.PluginQueue, QueueingHintFn: e.QueueingHintFn})
 	}
 	q := internalqueue.NewTestQueue(ctx, first,

@@ -14,8 +14,7 @@ type Reporter func(Complaint)
 // Complaints remembers what is wrong with objects, so that every problem is reported once.
 // Not safe for concurrent use.
 type Complaints struct {
-	// last is what was last reported about an object.
-	last    map[string]string
+	last    map[string]string // what was last reported about an object
 	pending []Complaint
 }
 

@@ -16,8 +16,7 @@ type Notice struct {
 	Pod *v1.Pod
 	// Reason is one word: of the condition, and of the event where there is one.
 	Reason, Text string
-	// Event: an event says it as well.
-	Event bool
+	Event        bool // an event says it as well
 }
 
 // Every is how long owners of waiting gangs are left alone when the reason has changed.
@@ -36,10 +35,9 @@ const (
 // Notices remembers what the owners of waiting gangs were told, and says when to look for a
 // reason again. Not safe for concurrent use.
 type Notices struct {
-	// every is Every, unless it was set to something else.
-	every time.Duration
-	// due are gangs whose reasons are to be looked for, soonest first; at is the soonest
-	// time of each gang, and later questions about it are void.
+	Every time.Duration // how often changed reasons are told at most; the constant by default
+	// due are gangs whose reasons are to be looked for; of each only the one at its at
+	// counts.
 	due  questions
 	at   map[engine.ID]time.Time
 	told map[engine.ID]*told
@@ -47,11 +45,8 @@ type Notices struct {
 
 // NewNotices returns a Notices of which nothing was told.
 func NewNotices() *Notices {
-	return &Notices{every: Every, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
+	return &Notices{Every: Every, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
 }
-
-// SetEvery sets how often changed reasons are told at most, in place of Every.
-func (n *Notices) SetEvery(every time.Duration) { n.every = every }
 
 // Touched notes that the description of a gang that may wait has changed.
 func (n *Notices) Touched(id engine.ID, now time.Time) {
@@ -61,7 +56,7 @@ func (n *Notices) Touched(id engine.ID, now time.Time) {
 }
 
 // AskSoon makes sure that a gang's reason is looked for once it has waited a little.
-func (n *Notices) AskSoon(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.every/firstPart)) }
+func (n *Notices) AskSoon(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.Every/firstPart)) }
 
 // Ask makes sure that a gang's reason is looked for at a time, or before.
 func (n *Notices) Ask(id engine.ID, at time.Time) {
@@ -79,7 +74,7 @@ func (n *Notices) Ask(id engine.ID, at time.Time) {
 }
 
 // AskAgain makes sure that a gang's reason is looked for after a while.
-func (n *Notices) AskAgain(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.every)) }
+func (n *Notices) AskAgain(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.Every)) }
 
 // Due returns a gang whose reason is to be looked for now.
 func (n *Notices) Due(now time.Time) (engine.ID, bool) {
@@ -111,8 +106,7 @@ func (n *Notices) Forget(id engine.ID) {
 type told struct {
 	text, kind string
 	reason     explain.Reason
-	// pods are those that were told.
-	pods map[model.HolderID]bool
+	pods       map[model.HolderID]bool // those that were told
 	// at is when the first of them was; pause is for how long that will do.
 	at    time.Time
 	pause time.Duration
@@ -121,17 +115,17 @@ type told struct {
 // next is what is told now of a gang whose reason is given.
 func (n *Notices) next(t *told, text, kind string, now time.Time) *told {
 	if t == nil {
-		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: n.every}
+		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: n.Every}
 	}
 	pause := t.pause
 	if t.kind != kind {
-		pause = min(pause, kindTimes*n.every)
+		pause = min(pause, kindTimes*n.Every)
 	}
 	// Reasons are looked for every so often, a little late: not one round later.
-	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-n.every/2 {
+	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-n.Every/2 {
 		return t
 	}
-	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*n.every, 2*t.pause)}
+	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*n.Every, 2*t.pause)}
 }
 
 // Tell returns what the waiting pods of a gang have to be told: those that have not been

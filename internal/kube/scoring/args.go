@@ -66,11 +66,10 @@ func (w *Weights) UnmarshalJSON(data []byte) error {
 
 // Settings are arguments that were checked.
 type Settings struct {
-	Weights    score.Weights
-	Placements workload.Placements
-	Tenants    dialect.Tenants
-	// TelemetryMaxAge is 0 when nothing is said.
-	TelemetryMaxAge time.Duration
+	Weights         score.Weights
+	Placements      workload.Placements
+	Tenants         dialect.Tenants
+	TelemetryMaxAge time.Duration // 0 when nothing is said
 }
 
 // Settings checks the arguments. An error names the field.

@@ -19,12 +19,9 @@ type VolcanoArgs map[string]any
 
 // Volcano is what such arguments mean here.
 type Volcano struct {
-	// Placement is the direction in which nodes and devices are filled; Auto: not said.
-	Placement model.Placement
-	// Weight is that of the objective utilization; 0: not said.
-	Weight int
-	// Resources are the weights of the resources by which kube-scheduler's NodeResourcesFit
-	// prefers full nodes; nil: it is left as it is.
+	Placement model.Placement // the direction in which nodes and devices are filled; Auto: not said
+	Weight    int             // that of the objective utilization; 0: not said
+	// Resources are weights of resources by which NodeResourcesFit packs; nil: unchanged.
 	Resources map[string]int64
 }
 
@@ -150,10 +147,7 @@ func boolean(value any) (on, ok bool) {
 // NodeResources are the weights of the resources by which nodes are packed; nil when the
 // arguments say nothing of them, or are invalid, which Settings reports.
 func (a *Args) NodeResources() map[string]int64 {
-	v, err := a.Volcano.read()
-	if err != nil {
-		return nil
-	}
+	v, _ := a.Volcano.read() // nothing after an error
 	return v.Resources
 }
 

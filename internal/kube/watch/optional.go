@@ -18,13 +18,11 @@ import (
 type Optional[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
-	// absent: the API server does not serve them (now).
-	absent atomic.Bool
+	absent   atomic.Bool // the API server does not serve them (now)
 	// again asks whether they are served by now; all is told when that changes.
-	again chan struct{}
-	all   func()
-	// without is logged when they are not served.
-	without string
+	again   chan struct{}
+	all     func()
+	without string // logged when they are not served
 }
 
 // New prepares to watch; Run starts it. without is logged when the API server serves no
@@ -33,29 +31,21 @@ type Optional[T metav1.Object] struct {
 func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*Optional[T], error) {
 	w := &Optional[T]{again: make(chan struct{}, 1), all: all, without: without}
 	w.informer = cache.NewSharedIndexInformer(insistent[T]{cache.ToListerWatcherWithContext(source), w}, example, 0, nil)
-	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+	if err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !w.refused(ctx, err) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
-	notice := func(obj any) {
+	var err error
+	w.handler, err = w.informer.AddEventHandler(Handler(func(o T) {
 		if w.absent.Swap(false) {
 			all()
 		}
-		if o, ok := Object[T](obj); ok {
-			changed(keyOf(o))
-		}
-	}
-	w.handler, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: notice, UpdateFunc: func(_, obj any) { notice(obj) }, DeleteFunc: notice,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+		changed(keyOf(o))
+	}, nil))
+	return w, err
 }
 
 // refused says whether an error means that there are no such objects, and takes note of it.
@@ -133,11 +123,19 @@ func (w *Optional[T]) Synced() bool { return w.Absent() || w.Listed() }
 // Run watches until the context ends.
 func (w *Optional[T]) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
-// Object unwraps an informer's object, also one whose deletion was missed.
-func Object[T any](obj any) (T, bool) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
+// Handler handles events of an informer: objects that come or go, also ones whose deletion
+// was missed, and updates; nil: an update is handled like an object that comes.
+func Handler[T any](some func(T), update func(o, n T)) cache.ResourceEventHandler {
+	if update == nil {
+		update = func(_, n T) { some(n) }
 	}
-	t, ok := obj.(T)
-	return t, ok
+	one := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if t, ok := obj.(T); ok {
+			some(t)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: one, DeleteFunc: one, UpdateFunc: func(o, n any) { update(o.(T), n.(T)) }}
 }

@@ -176,16 +176,20 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestObject: an object whose deletion was missed is unwrapped.
-func TestObject(t *testing.T) {
-	a := named("a")
-	for _, obj := range []any{a, cache.DeletedFinalStateUnknown{Obj: a}} {
-		if got, ok := Object[*v1alpha1.GPUNode](obj); !ok || got != a {
-			t.Errorf("%T: got %v, %v", obj, got, ok)
+// TestHandler: an object whose deletion was missed is unwrapped.
+func TestHandler(t *testing.T) {
+	a, seen := named("a"), 0
+	h := Handler(func(o *v1alpha1.GPUNode) {
+		if seen++; o != a {
+			t.Errorf("got %v", o)
 		}
-	}
-	if _, ok := Object[*v1alpha1.GPUNode]("x"); ok {
-		t.Error("a text is a GPUNode")
+	}, nil)
+	h.OnAdd(a, false)
+	h.OnUpdate(named("b"), a)
+	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: a})
+	h.OnDelete("x") // no GPUNode
+	if seen != 3 {
+		t.Errorf("%d events are handled, want 3", seen)
 	}
 	if servesNone(errors.New("x")) || !servesNone(apierrors.NewNotFound(schema.GroupResource{}, "")) {
 		t.Error("absence is not told from a fault")

@@ -19,14 +19,11 @@ import (
 // Sources are where objects come from that only some clusters have.
 type Sources struct {
 	GPUNodes cache.ListerWatcher
-	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
-	// objects; nil: they are not watched.
+	// NodeTopologies lists and watches NodeResourceTopologies; nil: they are not watched.
 	NodeTopologies cache.ListerWatcher
-	// Groups lists and watches the objects that describe gangs and queues, as
-	// unstructured objects.
+	// Groups lists and watches the objects that describe gangs and queues, unstructured.
 	Groups map[schema.GroupVersionResource]cache.ListerWatcher
-	// Topologies lists and watches the objects that describe the network, of the kinds of
-	// dialect.Topologies; nil: they are not watched.
+	// Topologies lists and watches objects of dialect.Topologies; nil: they are not watched.
 	Topologies map[schema.GroupVersionResource]cache.ListerWatcher
 }
 
@@ -40,15 +37,15 @@ func APISources(config *rest.Config) (Sources, error) {
 	if err != nil {
 		return Sources{}, err
 	}
-	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
-	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.KAIQueues, dialect.Priorities) {
-		from.Groups[kind] = objectSource(objects, kind)
+	of := func(kinds ...schema.GroupVersionResource) map[schema.GroupVersionResource]cache.ListerWatcher {
+		out := map[schema.GroupVersionResource]cache.ListerWatcher{}
+		for _, kind := range kinds {
+			out[kind] = objectSource(objects, kind)
+		}
+		return out
 	}
-	from.Topologies = map[schema.GroupVersionResource]cache.ListerWatcher{}
-	for _, kind := range dialect.Topologies() {
-		from.Topologies[kind] = objectSource(objects, kind)
-	}
-	return from, nil
+	groups := append(dialect.Watched(), dialect.Queues, dialect.KAIQueues, dialect.Priorities)
+	return Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: of(groups...), Topologies: of(dialect.Topologies()...)}, nil
 }
 
 func objectSource(objects dynamic.Interface, kind schema.GroupVersionResource) cache.ListerWatcher {
@@ -64,7 +61,15 @@ func objectSource(objects dynamic.Interface, kind schema.GroupVersionResource) c
 }
 
 func gpuNodeSource(config *rest.Config) (cache.ListerWatcher, error) {
-	client, err := gpuNodeClient(config)
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // all that custom resources have
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, err
 	}
@@ -80,19 +85,4 @@ func gpuNodeSource(config *rest.Config) (cache.ListerWatcher, error) {
 			return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 		},
 	}, nil
-}
-
-func gpuNodeClient(config *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &v1alpha1.GroupVersion
-	config.APIPath = "/apis"
-	// Custom resources are served as JSON only.
-	config.ContentType = runtime.ContentTypeJSON
-	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	return rest.RESTClientFor(config)
 }

@@ -17,8 +17,7 @@ import (
 type apart struct {
 	ports []v1.ContainerPort
 	terms []antiTerm
-	// most is how many members of its gang may share a node by spreading; 0: any number.
-	most int
+	most  int // how many members of its gang may share a node by spreading; 0: any number
 }
 
 type antiTerm struct {

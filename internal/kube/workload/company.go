@@ -28,10 +28,10 @@ func (w *Gangs) Company(pods []*Member) (out []*v1.Pod) {
 		if own <= 0 {
 			out = append(out, m.Pod)
 		}
-		if m.ask == nil {
+		if m.Ask == nil {
 			continue
 		}
-		for _, p := range m.ask.With {
+		for _, p := range m.Ask.With {
 			h := model.HolderID(p.UID)
 			other := w.members[h]
 			if other == nil { // no pod of a gang or a queue

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -170,9 +172,7 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 		g.Min = said.Min
 	}
 	maps.Copy(minOf, said.MinTask)
-	if said.Queue != "" {
-		g.Queue = said.Queue
-	}
+	g.Queue = cmp.Or(said.Queue, g.Queue)
 	if said.Require.Name != "" {
 		g.Require = said.Require
 	}
@@ -216,8 +216,8 @@ func rolesOf(pods []*Member, inside *nested) []engine.Role {
 // it: resources in their own units, and what claims hold that are allocated already.
 func (m *Member) charge() arbiter.Amounts {
 	out := dialect.OwnUnits(m.Pod)
-	if m.ask != nil && m.ask.Charge > 0 {
-		out = out.Plus(arbiter.NewAmounts(map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): m.ask.Charge}))
+	if m.Ask != nil && m.Ask.Charge > 0 {
+		out = out.Plus(arbiter.NewAmounts(map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): m.Ask.Charge}))
 	}
 	return out
 }
@@ -282,8 +282,7 @@ func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, h
 }
 
 // countOf is how many members a task has.
-func countOf(roles []engine.Role, task string) int {
-	n := 0
+func countOf(roles []engine.Role, task string) (n int) {
 	for _, r := range roles {
 		if r.Name == task {
 			n += len(r.Members)
@@ -315,21 +314,10 @@ func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 	return sum
 }
 
-func priorityOf(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
+func priorityOf(pod *v1.Pod) int32 { return corev1helpers.PodPriority(pod) }
 
 // compareMembers orders a gang's pods: as they were created, then by name, shorter
 // first, so that worker-2 goes before worker-10.
 func compareMembers(a, b *v1.Pod) int {
-	if c := a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c
-	}
-	if len(a.Name) != len(b.Name) {
-		return len(a.Name) - len(b.Name)
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
 }

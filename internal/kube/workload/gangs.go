@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -29,14 +30,12 @@ type Gangs struct {
 	objects Objects
 
 	groups map[engine.ID]*group
-	// arrivals counts gangs that came, arrived are numbers of gangs in another process
-	// (Arrived).
+	// arrivals counts gangs that came, arrived are their numbers in another process.
 	arrivals int64
 	arrived  map[engine.ID]int64
 	members  map[model.HolderID]*Member
-	// changed are gangs whose description is new.
-	changed map[engine.ID]bool
-	owners  *owners
+	changed  map[engine.ID]bool // gangs whose description is new
+	owners   *owners
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -50,19 +49,15 @@ type Gangs struct {
 
 // Member is a pod that the engine places, or that holds something.
 type Member struct {
-	Pod *v1.Pod
-	// Request is what it asks for; without devices for members of gangs that need none.
-	Request *model.Request
+	Pod     *v1.Pod
+	Request *model.Request // what it asks for; without devices for members of gangs that need none
 	dialect.Membership
-	// needs is what the pod and its controller say of the gang's size.
-	needs dialect.Needs
-	Shape engine.Shape
-	rules *Rules
-	group *group
-	// ask is what its ResourceClaims mean; nil when it has none that matter.
-	ask *dra.Ask
-	// invalid says what is wrong with the pod's specification.
-	invalid string
+	needs   dialect.Needs // what the pod and its controller say of the gang's size
+	Shape   engine.Shape
+	rules   *Rules
+	group   *group
+	Ask     *dra.Ask // what its ResourceClaims mean; nil when it has none that matter
+	invalid string   // invalid says what is wrong with the pod's specification
 }
 
 // finished is a member that succeeded.
@@ -73,24 +68,18 @@ type finished struct {
 
 // group is the pods of one gang.
 type group struct {
-	id engine.ID
-	// real: it is more than a pod that comes alone.
-	real bool
-	// arrival numbers gangs in the order in which they were first seen.
-	arrival int64
+	id      engine.ID
+	real    bool  // it is more than a pod that comes alone
+	arrival int64 // arrival numbers gangs in the order in which they were first seen
 	pods    map[model.HolderID]*Member
-	// done are members that succeeded, as far as is known: they need no
-	// place any more. unsure: members went since that was looked up.
+	// done are members known to have succeeded; unsure: members went since that lookup.
 	done   map[model.HolderID]finished
 	unsure bool
 	// counts: its owner says itself how many are left to run, so that it is not looked up.
-	counts bool
-	// recalled: it will be described again when time has passed.
-	recalled bool
-	// delayed: it will be described again when it may have others evicted.
-	delayed bool
-	// charged is the queue that is charged for it, from when its first member is bound:
-	// what runs cannot leave its queue by editing labels.
+	counts   bool
+	recalled bool // it will be described again when time has passed
+	delayed  bool // it will be described again when it may have others evicted
+	// charged is the queue charged for it since it was first bound: labels cannot change it.
 	charged string
 	bound   bool
 	run     run
@@ -196,8 +185,8 @@ func (w *Gangs) charge(g *group, m *Member) {
 		return
 	}
 	g.charged = m.Queue
-	if said := w.owners.said(m); said != nil && said.Queue != "" {
-		g.charged = said.Queue
+	if said := w.owners.said(m); said != nil {
+		g.charged = cmp.Or(said.Queue, m.Queue)
 	}
 }
 
@@ -228,19 +217,18 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 			member.invalid, said.Key = problem, ""
 		}
 	}
-	if leaving(pod) {
+	if member.Leaving() {
 		said.Key = "" // a pod that terminates holds devices, and is no part of its gang
 	}
 	r, ask, err := w.reader.read(pod, w.reader.Profile(pod.Spec.SchedulerName))
 	switch {
 	case dra.IsWait(err) && waits && now.Sub(pod.CreationTimestamp.Time) < ClaimsFor:
 		return nil, false // controllers make claims within moments
-	case err != nil && waits:
-		// Its gang misses it; it is told what is wrong on its own.
-		member.invalid, said.Key = err.Error(), ""
-		r = dialect.HostRequest(pod)
 	case err != nil:
-		r = dialect.HostRequest(pod) // what it holds is counted by its claims
+		if waits { // its gang misses it; it is told what is wrong on its own
+			member.invalid, said.Key = err.Error(), ""
+		}
+		r = dialect.HostRequest(pod) // what a bound pod holds is counted by its claims
 	case r == nil && ask == nil && said.Key == "" && said.Queue == "" && member.invalid == "":
 		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:
@@ -252,7 +240,7 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	if said.Prefer.Name != "" && r.Prefer.Level.Name == "" {
 		r.Prefer.Level = said.Prefer
 	}
-	member.Request, member.Membership, member.ask = r, said, ask
+	member.Request, member.Membership, member.Ask = r, said, ask
 	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod), ask)
 	return member, false
 }
@@ -261,9 +249,6 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 // pod is told.
 const ClaimsFor = 5 * time.Second
 
-// Ask is what the pod's ResourceClaims mean; nil when it has none that matter.
-func (m *Member) Ask() *dra.Ask { return m.ask }
-
 // asMember is what the members of a gang must agree on.
 func (m *Member) asMember() dialect.Member {
 	return dialect.Member{
@@ -271,11 +256,8 @@ func (m *Member) asMember() dialect.Member {
 	}
 }
 
-// leaving says whether a pod that has a place is going away.
-func leaving(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" }
-
 // Leaving says whether the pod has a place and is going away.
-func (m *Member) Leaving() bool { return leaving(m.Pod) }
+func (m *Member) Leaving() bool { return m.Pod.DeletionTimestamp != nil && m.Pod.Spec.NodeName != "" }
 
 // Remove forgets a pod that ended, is gone or is not the engine's any more.
 func (w *Gangs) Remove(pod *v1.Pod, now time.Time) {
@@ -291,11 +273,10 @@ func (w *Gangs) Remove(pod *v1.Pod, now time.Time) {
 	g.run.lost(pod)
 	g.unsure = g.real && !g.counts
 	w.touch(g.id)
-	if len(g.pods) > 0 {
-		return
+	if len(g.pods) == 0 {
+		w.learn(g, m, now)
+		delete(w.groups, g.id)
 	}
-	w.learn(g, m, now)
-	delete(w.groups, g.id)
 }
 
 // Forget forgets all about a pod that does not exist any more.

@@ -44,7 +44,7 @@ func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone 
 		}
 	}
 	if len(gangs)+len(alone) == 0 {
-		for pod := range w.controlledBy(kind, namespace, name) {
+		for _, pod := range w.controlledBy(kind, namespace, name) {
 			exists = true
 			take(pod)
 		}
@@ -56,26 +56,19 @@ func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone 
 
 // controlledBy yields pods of a namespace whose controller has a kind and a name, or that a
 // ReplicaSet of such a Deployment controls: kinds that say nothing about gangs.
-func (w *Gangs) controlledBy(kind, namespace, name string) func(yield func(*v1.Pod) bool) {
-	return func(yield func(*v1.Pod) bool) {
-		all, err := w.pods.Pods(namespace).List(labels.Everything())
-		if err != nil {
-			return
+func (w *Gangs) controlledBy(kind, namespace, name string) []*v1.Pod {
+	all, _ := w.pods.Pods(namespace).List(labels.Everything()) // the store knows no error
+	return slices.DeleteFunc(all, func(pod *v1.Pod) bool {
+		ref := metav1.GetControllerOf(pod)
+		if ref == nil {
+			return true
 		}
-		for _, pod := range all {
-			ref := metav1.GetControllerOf(pod)
-			if ref == nil {
-				continue
-			}
-			is := ref.Name == name && IsKind(kind, ref.Kind, "")
-			if hash := pod.Labels["pod-template-hash"]; !is && ref.Kind == "ReplicaSet" && hash != "" {
-				is = ref.Name == name+"-"+hash && IsKind(kind, "Deployment", "deployments")
-			}
-			if is && !yield(pod) {
-				return
-			}
+		is := ref.Name == name && IsKind(kind, ref.Kind, "")
+		if hash := pod.Labels["pod-template-hash"]; !is && ref.Kind == "ReplicaSet" && hash != "" {
+			is = ref.Name == name+"-"+hash && IsKind(kind, "Deployment", "deployments")
 		}
-	}
+		return !is
+	})
 }
 
 // IsKind says whether what a person calls a kind is one: "RayCluster", "raycluster",

@@ -28,12 +28,10 @@ type owners struct {
 	objects  Objects
 	levels   func() topology.Levels
 	patience time.Duration
-	// pods are those of an object, names the reverse: a pod may have a PodGroup and a
-	// controller.
+	// pods are those of an object, names the reverse: a PodGroup and a controller.
 	pods  map[string]map[model.HolderID]*v1.Pod
 	names map[model.HolderID][2]string
-	// readings are what such objects were read as, as long as they have pods and have not
-	// changed; parsed counts them.
+	// readings are what unchanged objects with pods were read as; parsed counts them.
 	readings map[string]*reading
 	parsed   int
 }
@@ -198,26 +196,28 @@ func (o *owners) bounded(m *dialect.Membership, now int) bool {
 // stated is what the controller of a gang states besides its size, of kinds that do; nil
 // otherwise. The problem names the field.
 func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
-	object := o.objects[m.Object.Resource].Get(m.Object.Key)
-	if object == nil || !dialect.States(m.Object.Resource) {
-		return nil, ""
-	}
-	g, err := o.readGroup(m.Object, object)
+	said, err := o.says(m)
 	if err != nil {
 		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
 	}
-	return &g, ""
+	return said, ""
+}
+
+// says is what the object of a membership states, of kinds that do; nil otherwise.
+func (o *owners) says(m *dialect.Membership) (*dialect.Group, error) {
+	object := o.objects[m.Object.Resource].Get(m.Object.Key)
+	if object == nil || !dialect.States(m.Object.Resource) {
+		return nil, nil
+	}
+	g, err := o.readGroup(m.Object, object)
+	return &g, err
 }
 
 // said is what the PodGroup of a member says, or its controller of a kind that says as
 // much; nil when there is none.
 func (o *owners) said(m *Member) *dialect.Group {
-	object := o.objects[m.Object.Resource].Get(m.Object.Key)
-	if object == nil || !dialect.States(m.Object.Resource) {
-		return nil
-	}
-	said, _ := o.readGroup(m.Object, object) // reported to members that wait; those that run go on
-	return &said
+	said, _ := o.says(&m.Membership) // errors are reported to members that wait; those that run go on
+	return said
 }
 
 // classPriority is the value of a PriorityClass.

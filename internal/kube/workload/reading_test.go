@@ -65,7 +65,7 @@ func TestPodIsReadOnce(t *testing.T) {
 		if x := r.Read(first.DeepCopy()); x.Request == nil || x.RequestErr != nil || x.MembershipErr != nil {
 			t.Fatalf("%+v", x)
 		}
-		if got, err := r.Request(first); err != nil || got == r.Read(first).Request {
+		if got, err := r.RequestIn(first, r.Profile(first.Spec.SchedulerName)); err != nil || got == r.Read(first).Request {
 			t.Fatalf("%v, or the request is shared", err)
 		}
 	}

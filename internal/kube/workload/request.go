@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"cmp"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -20,34 +22,27 @@ import (
 type Placements struct {
 	// Queues and Namespaces are by name.
 	Queues, Namespaces map[string]model.Placement
-	// Otherwise is for all other pods.
-	Otherwise model.Placement
+	Otherwise          model.Placement // for all other pods
 }
 
 // Profile is what a scheduler profile says about its pods.
 type Profile struct {
-	// Placements are for pods that do not say how they want to be placed.
-	Placements Placements
-	// Models, when not empty, are the only ones the profile hands out.
-	Models []model.GPUModel
-	// Weights decide between nodes.
-	Weights score.Weights
-	// Tenants is the standing of tenants; nil: dialect.DefaultTenants.
-	Tenants *dialect.Tenants
+	Placements Placements       // for pods that do not say how they want to be placed
+	Models     []model.GPUModel // Models, when not empty, are the only ones the profile hands out
+	Weights    score.Weights    // Weights decide between nodes
+	Tenants    *dialect.Tenants // the standing of tenants; nil: dialect.DefaultTenants
 }
 
 // Reader reads what pods ask for. It is safe for concurrent use and takes no lock.
 type Reader struct {
-	// Namespaces may be unsynced, or not be readable at all: their annotations only say
-	// what nothing else does.
+	// Namespaces may be unsynced or unreadable: they only say what nothing else does.
 	Namespaces corelisters.NamespaceLister
 	Levels     func() topology.Levels
 	// Claims reads what a pod's ResourceClaims mean; nil where they are not watched.
 	Claims    func(*v1.Pod) (*dra.Ask, error)
 	profiles  atomic.Pointer[map[string]Profile]
 	protected atomic.Pointer[[]string]
-	// readings are those of waiting pods, by UID; kept is how many there are, parsed how many
-	// were made.
+	// readings are of waiting pods, by UID; kept: how many, parsed: how many were made.
 	readings     sync.Map
 	kept, parsed atomic.Int64
 }
@@ -55,12 +50,9 @@ type Reader struct {
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
 // profile says about them. Saying it again replaces that.
 func (r *Reader) Own(schedulerName string, p Profile) {
-	all := map[string]Profile{schedulerName: p}
-	for name, other := range r.all() {
-		if name != schedulerName {
-			all[name] = other
-		}
-	}
+	all := map[string]Profile{}
+	maps.Copy(all, r.all())
+	all[schedulerName] = p
 	r.profiles.Store(&all)
 }
 
@@ -78,14 +70,6 @@ func (r *Reader) all() map[string]Profile {
 		return *all
 	}
 	return nil
-}
-
-// Request reads what a pod asks for; nil when it asks for no GPU. Where the pod leaves
-// open in which direction nodes and devices are filled, the first that speaks decides:
-// its queue, its Namespace's annotation, then what the profile says of its namespace,
-// and of all pods.
-func (r *Reader) Request(pod *v1.Pod) (*model.Request, error) {
-	return r.RequestIn(pod, r.Profile(pod.Spec.SchedulerName))
 }
 
 // RequestIn is Request under another profile than the pod's own.
@@ -130,22 +114,9 @@ func (r *Reader) settle(out *model.Request, pod *v1.Pod, p Profile) {
 	if out.Placement != model.Auto && out.NodePlacement != model.Auto {
 		return
 	}
-	said := p.Placements.Queues[pod.Labels[names.LabelQueue]]
-	if said == model.Auto {
-		said, _ = r.PlacementOf(pod.Namespace)
-	}
-	if said == model.Auto {
-		said = p.Placements.Namespaces[pod.Namespace]
-	}
-	if said == model.Auto {
-		said = p.Placements.Otherwise
-	}
-	if out.Placement == model.Auto {
-		out.Placement = said
-	}
-	if out.NodePlacement == model.Auto {
-		out.NodePlacement = said
-	}
+	ofNamespace, _ := r.PlacementOf(pod.Namespace)
+	said := cmp.Or(p.Placements.Queues[pod.Labels[names.LabelQueue]], ofNamespace, p.Placements.Namespaces[pod.Namespace], p.Placements.Otherwise)
+	out.Placement, out.NodePlacement = cmp.Or(out.Placement, said), cmp.Or(out.NodePlacement, said)
 }
 
 // PlacementOf is what a Namespace's annotation says. An invalid one is reported on the
@@ -155,9 +126,5 @@ func (r *Reader) PlacementOf(namespace string) (model.Placement, error) {
 	if err != nil { // not seen yet
 		return model.Auto, nil
 	}
-	p, problem := dialect.Placement(ns.Annotations)
-	if problem != nil {
-		return model.Auto, problem
-	}
-	return p, nil
+	return dialect.Placement(ns.Annotations)
 }

@@ -17,10 +17,8 @@ import (
 
 // run is what is known of how long a gang has run.
 type run struct {
-	// start is when its first member was bound; zero while none was.
-	start time.Time
-	// broken: a member was taken away, so its end is not the gang's own.
-	broken bool
+	start  time.Time // when its first member was bound; zero while none was
+	broken bool      // a member was taken away, so its end is not the gang's own
 	// key says which runs are like it, estimate how long it was expected to run when it
 	// came, if that was learned: it stays, because reservations are promised by it.
 	key      *arbiter.RuntimeKey

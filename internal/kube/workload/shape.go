@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/tangram-dev/tangram/core/engine"
@@ -16,20 +17,15 @@ import (
 // Rules are what Kubernetes' own filters look at in pods of one shape.
 type Rules struct {
 	Tolerations []v1.Toleration
-	// Affinity is the nodeSelector and the required node affinity; Selects says whether
-	// there is any, Selector is the nodeSelector in words.
+	// Affinity is nodeSelector and required node affinity, if Selects; Selector: in words.
 	Affinity nodeaffinity.RequiredNodeAffinity
 	Selects  bool
 	Selector string
-	// Claims is what the pods' ResourceClaims mean; nil when they have none that matter.
-	Claims *dra.Ask
-	// Parts: the pods ask for parts of GPUs, and not through claims.
-	Parts bool
-	apart *apart
-	// example is one pod of the shape: its namespace and labels are the shape's.
-	example *v1.Pod
-	// members counts the pods of the shape that are known.
-	members int
+	Claims   *dra.Ask // what the pods' ResourceClaims mean; nil when they have none that matter
+	Parts    bool     // the pods ask for parts of GPUs, and not through claims
+	apart    *apart
+	example  *v1.Pod // one pod of the shape: its namespace and labels are the shape's
+	members  int     // members counts the pods of the shape that are known
 }
 
 // Apart says why pods of two shapes may not share a node: host ports, or required
@@ -56,7 +52,7 @@ func (s shapes) enter(m *Member) *Rules {
 		r = &Rules{
 			Tolerations: pod.Spec.Tolerations, Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 			Selects: len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil,
-			apart:   apartOf(pod), example: pod, Claims: m.ask, Parts: m.Request.Vendor != "" && m.Request.Kind() != model.Whole && (m.ask == nil || m.ask.By == nil),
+			apart:   apartOf(pod), example: pod, Claims: m.Ask, Parts: m.Request.Vendor != "" && m.Request.Kind() != model.Whole && (m.Ask == nil || m.Ask.By == nil),
 		}
 		if r.Selects {
 			r.Selector = selectorOf(pod)
@@ -81,11 +77,7 @@ func selectorOf(pod *v1.Pod) string {
 	if len(pod.Spec.NodeSelector) == 0 {
 		return "the pod's node affinity"
 	}
-	var pairs []string
-	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		pairs = append(pairs, k+"="+pod.Spec.NodeSelector[k])
-	}
-	return "nodeSelector " + strings.Join(pairs, ",")
+	return "nodeSelector " + labels.FormatLabels(pod.Spec.NodeSelector)
 }
 
 // shapeOf is equal for pods of one task that ask for the same and that Kubernetes' own

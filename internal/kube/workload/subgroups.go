@@ -54,19 +54,13 @@ func (w *Gangs) subgroups(pods []*Member) (n *nested, problem string) {
 // saysSubgroups is what says which subgroups a gang has: its PodGroup, or its pods, those
 // that wait first; nil when none does.
 func (w *Gangs) saysSubgroups(pods []*Member) (*dialect.Group, error) {
-	if said := w.owners.said(pods[0]); said != nil {
-		if said.HasSubgroups() {
-			return said, nil
-		}
+	if said := w.owners.said(pods[0]); said != nil && said.HasSubgroups() {
+		return said, nil
+	} else if said != nil {
 		return nil, nil
 	}
-	text := pods[0].GangGroups
-	for _, m := range pods {
-		if m.Pod.Spec.NodeName == "" {
-			text = m.GangGroups
-			break
-		}
-	}
+	first := max(0, slices.IndexFunc(pods, func(m *Member) bool { return m.Pod.Spec.NodeName == "" }))
+	text := pods[first].GangGroups
 	if text == "" {
 		return nil, nil
 	}

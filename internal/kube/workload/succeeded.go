@@ -14,8 +14,7 @@ import (
 type Lookup struct {
 	Gang      engine.ID
 	Namespace string
-	// Labels are on all its pods; may be empty.
-	Labels labels.Set
+	Labels    labels.Set // on all its pods; may be empty
 }
 
 // Unsure says whether it must be looked up which members of a gang have succeeded, and

@@ -4,13 +4,9 @@ import "time"
 
 // Timing is how long gangs are waited for.
 type Timing struct {
-	// Owner is how long after a pod's creation its owner may be unknown: see OwnerPatience.
-	Owner time.Duration
-	// NextRun is how long the first members of what may be a next run wait for the others:
-	// see NextRunFor.
-	NextRun time.Duration
-	// ShortestRun is the least that is learned from: see shortestRun.
-	ShortestRun time.Duration
+	Owner       time.Duration // how long after a pod's creation its owner may be unknown: see OwnerPatience
+	NextRun     time.Duration // how long the first members of a next run wait for others: see NextRunFor
+	ShortestRun time.Duration // the least that is learned from: see shortestRun
 }
 
 // DefaultTiming is the scheduler's.

@@ -34,10 +34,9 @@ func (w *Gangs) wordsSay(g *group, pods []*Member, gang *engine.Gang, minOf map[
 			minOf[m.Task] = m.TaskMin
 		}
 		for task := range strings.SplitSeq(m.Tasks, ",") {
-			if task == "" {
-				continue
+			if task != "" {
+				minOf[task] = max(1, minOf[task]) // that of a gang without pods is not known yet
 			}
-			minOf[task] = max(1, minOf[task]) // that of a gang without pods is not known yet
 		}
 	}
 	if until := time.Unix(0, gang.Submitted).Add(delay); delay > 0 && until.After(now) {

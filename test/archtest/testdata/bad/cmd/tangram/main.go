@@ -4,7 +4,7 @@ package main
 import (
 	"example.com/stranger" // want: imports "example.com/stranger"
 
-	"github.com/tangram-dev/tangram/core/coretest" // want: (it is for tests only)
+	"github.com/tangram-dev/tangram/test/coretest" // want: imports "github.com/tangram-dev/tangram/test/coretest"
 	"github.com/tangram-dev/tangram/test/e2e"      // want: imports "github.com/tangram-dev/tangram/test/e2e"
 )
 

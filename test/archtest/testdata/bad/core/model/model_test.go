@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1" // want: imports "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -2,8 +2,8 @@
 package e2e
 
 import (
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 var _ = []any{coretest.Node, local.Up}
