@@ -3,7 +3,6 @@ package controller
 import (
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -66,7 +65,7 @@ func TestKAIQueues(t *testing.T) {
 		{"both", "others", 9, 0, ""},
 		{"nobody", "mine", 1, explain.NoQueue, unknownQueue},
 	} {
-		var amounts v1.ResourceList = gpus(tt.gpus)
+		amounts := gpus(tt.gpus)
 		if why := all.refusal(demand{queue: tt.queue, namespace: tt.namespace, amounts: dialect.Amounts(amounts)}, load{}); why.Code != tt.want {
 			t.Errorf("%d GPUs in %s: %s", tt.gpus, tt.queue, why.String())
 		}
