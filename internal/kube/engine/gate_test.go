@@ -188,3 +188,17 @@ func TestPodIsReadOnce(t *testing.T) {
 		t.Errorf("read %d times, want once", n)
 	}
 }
+
+// TestBoundPodIsReadOnce: what a pod that is bound when it is first seen asks for is learned and
+// held by one reading.
+func TestBoundPodIsReadOnce(t *testing.T) {
+	s := newSetup(t, 1)
+	p := s.member("p", "", 0, 1)
+	p.ResourceVersion, p.Spec.NodeName = "1", "n0"
+	before := s.reader.Parsed()
+	s.add(p)
+	s.Step()
+	if n := s.reader.Parsed() - before; n != 1 {
+		t.Errorf("read %d times, want once", n)
+	}
+}

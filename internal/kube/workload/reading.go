@@ -28,20 +28,23 @@ type Reading struct {
 // the pods are bound or gone; a pod may be asked about once more after that.
 const maxReadings = 50_000
 
-// Read reads a pod. Each version of a pod that waits is read once: for the gate, the
-// waiting room, the gang and the scheduling cycle.
+// Read reads a pod. Each version of it is read once: for the gate, the waiting room, the gang
+// and the scheduling cycle, or for the planner and the gang when it is bound.
 func (r *Reader) Read(pod *v1.Pod) *Reading {
 	levels := r.Levels()
-	if kept, ok := r.readings.Load(pod.UID); ok {
-		if x := kept.(*Reading); x.is(pod) && slices.Equal(x.levels, levels) {
-			return x
-		}
+	kept := r.bound.Load()
+	if waiting, ok := r.readings.Load(pod.UID); ok {
+		kept = waiting.(*Reading)
+	}
+	if kept != nil && kept.is(pod) && slices.Equal(kept.levels, levels) {
+		return kept
 	}
 	x := &Reading{pod: pod, levels: levels}
 	x.Membership, x.MembershipErr = dialect.MembershipOf(pod)
 	x.Request, x.RequestErr = dialect.RequestOn(pod, levels)
 	r.parsed.Add(1)
 	if pod.Spec.NodeName != "" {
+		r.bound.Store(x)
 		return x
 	}
 	if _, there := r.readings.Swap(pod.UID, x); !there && r.kept.Add(1) > maxReadings {

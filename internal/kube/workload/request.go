@@ -45,6 +45,9 @@ type Reader struct {
 	// readings are of waiting pods, by UID; kept: how many, parsed: how many were made.
 	readings     sync.Map
 	kept, parsed atomic.Int64
+	// bound is the last reading of a bound pod, which is asked for twice when its event is handled
+	// and not again.
+	bound atomic.Pointer[Reading]
 }
 
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
