@@ -27,6 +27,13 @@ func SchedulerForAll() []byte {
 `...)
 }
 
+// WithRecording is a configuration of gpu-scheduler that keeps so many megabytes of what the
+// engine was told and decided, for tangram replay.
+func WithRecording(scheduler []byte, megabytes int) []byte {
+	const before = "      preemption: true\n" // of GPUQueue's arguments
+	return bytes.Replace(scheduler, []byte(before), fmt.Appendf([]byte(before), "      recording: {megabytes: %d}\n", megabytes), 1)
+}
+
 // Extender is the configuration of a stock kube-scheduler that asks gpu-extender.
 func Extender() []byte { return read("extender.yaml") }
 

@@ -29,6 +29,8 @@ same nodes and the same pods from the same client:
   kube-scheduler   the stock scheduler
   tangram          gpu-scheduler with its default configuration
 
+and, where --contenders names it, tangram-recording: what a recording costs.
+
 With --gangs, pods come in gangs: Tangram binds the pods of a gang together or not
 at all, the others bind the same pods one by one.
 

@@ -22,6 +22,8 @@ const (
 	Tangram       = "tangram"
 	// TangramAsked is Tangram while questions are asked (--ask).
 	TangramAsked = "tangram-asked"
+	// TangramRecording is Tangram while it records what it is told and decides.
+	TangramRecording = "tangram-recording"
 )
 
 // contender is something that binds pods, and how to start it.
@@ -35,6 +37,8 @@ type contender struct {
 	records bool
 	// asked: questions are asked meanwhile; it runs only then.
 	asked bool
+	// optional: it runs only when it is named.
+	optional bool
 	// scheme is how it serves /readyz.
 	scheme string
 	// args are its arguments; it may write files into the site's folder.
@@ -60,14 +64,16 @@ func contenders() []contender {
 		{name: Ceiling, schedulerName: "no-thought-binder", scheme: "http", args: binderArgs},
 		{name: KubeScheduler, schedulerName: "default-scheduler", program: "kube-scheduler", scheme: "https", args: kubeSchedulerArgs},
 		{name: Tangram, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, args: tangramArgs},
-		{name: TangramAsked, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, asked: true, args: tangramArgs},
+		{name: TangramAsked, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, asked: true, optional: true, args: tangramArgs},
+		{name: TangramRecording, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, optional: true, args: recordingArgs},
 	}
 }
 
+// contenderNames are those that run when none is named.
 func contenderNames() []string {
 	var all []string
 	for _, c := range contenders() {
-		if !c.asked {
+		if !c.optional {
 			all = append(all, c.name)
 		}
 	}
@@ -118,11 +124,18 @@ func servingArgs(s site) []string {
 	return []string{"--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(s.port)}
 }
 
-// tangramArgs runs the configuration that Tangram ships. --kubeconfig overrides
-// its connection.
-func tangramArgs(s site) ([]string, error) {
+// tangramArgs runs the configuration that Tangram ships.
+func tangramArgs(s site) ([]string, error) { return schedulerArgs(s, config.Scheduler()) }
+
+// recordingArgs is tangramArgs with a recording as large as tangram up keeps.
+func recordingArgs(s site) ([]string, error) {
+	return schedulerArgs(s, config.WithRecording(config.Scheduler(), 64))
+}
+
+// schedulerArgs runs gpu-scheduler. --kubeconfig overrides the connection of its configuration.
+func schedulerArgs(s site, settings []byte) ([]string, error) {
 	file := filepath.Join(s.dir, "gpu-scheduler.yaml")
-	if err := os.WriteFile(file, config.Scheduler(), 0o600); err != nil {
+	if err := os.WriteFile(file, settings, 0o600); err != nil {
 		return nil, fmt.Errorf("configure gpu-scheduler: %w", err)
 	}
 	return append([]string{"--config", file, "--kubeconfig", s.kubeconfig, "--leader-elect=false", "--query-listen=127.0.0.1:0",

@@ -218,10 +218,8 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 
 func (s *session) startScheduler(ctx context.Context) error {
 	path := filepath.Join(s.options.dir, "scheduler.yaml")
-	settings := config.SchedulerForAll() // no other scheduler runs here
-	// What it decides can be done again: tangram dump, tangram replay.
-	const before = "      preemption: true\n"
-	settings = bytes.Replace(settings, []byte(before), []byte(before+"      recording: {megabytes: 64}\n"), 1)
+	// No other scheduler runs here; what it decides can be done again (tangram dump, tangram replay).
+	settings := config.WithRecording(config.SchedulerForAll(), 64)
 	if s.options.monitoring {
 		var err error
 		if settings, err = s.withPrices(settings); err != nil {
