@@ -181,7 +181,7 @@ func (a *Answers) node(s *nodeState, levels []string) apiquery.Node {
 		d, state := &inv.Devices[slot], &s.Devices[slot]
 		out := apiquery.Device{
 			Index: d.Index, UUID: d.UUID, Vendor: string(d.Vendor), Model: d.Model.String(), MemoryMiB: int64(d.Memory),
-			State: state.Use.String(), Health: [...]string{"healthy", "degraded", "failed"}[d.Health], Mode: state.Mode.String(), HeldMilli: int64(state.Held), ChargedMilli: int64(state.Charged), HeldMemoryMiB: int64(state.Memory),
+			State: state.Use.String(), Health: healthName(d.Health), Mode: state.Mode.String(), HeldMilli: int64(state.Held), ChargedMilli: int64(state.Charged), HeldMemoryMiB: int64(state.Memory),
 			Utilization: reading(state.Telemetry.Utilization), Temperature: reading(state.Telemetry.Temperature),
 		}
 		if d.Health != model.Healthy {
@@ -202,6 +202,17 @@ func (a *Answers) node(s *nodeState, levels []string) apiquery.Node {
 		node.Devices[slot] = out
 	}
 	return node
+}
+
+// healthName is a device's health as it travels.
+func healthName(h model.Health) string {
+	switch h {
+	case model.Healthy:
+		return "healthy"
+	case model.Failed:
+		return "failed"
+	}
+	return "degraded"
 }
 
 // reading is what was measured; nil when nothing was.
