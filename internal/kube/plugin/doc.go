@@ -16,7 +16,7 @@
 // one when kube-scheduler's filters refuse that. failure.go puts a pod back without
 // telling it anything: why it waits is told by teller.go. fence.go keeps a process from
 // writing that may not lead any more, selfcheck.go compares the engine with the API,
-// events.go lets bindings go before events.
+// events.go lets bindings go before events, eventsapi.go writes them through events.k8s.io.
 //
 // setup.go assembles the scheduler; command.go is its command line; shared.go is what the
 // profiles share; profiles.go, args.go and levels.go read the configuration, recording.go

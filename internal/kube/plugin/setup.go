@@ -48,7 +48,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if err != nil {
 		return nil, nil, err
 	}
-	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, written)
+	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, eventsServed{written})
 	if s.standsBack, err = s.events.client(cc.KubeConfig, "conditions", conditions{s.events}); err != nil {
 		return nil, nil, err
 	}
