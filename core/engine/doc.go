@@ -10,7 +10,7 @@
 //	core/memo      what is known to fail, and until when; the time
 //	core/reserve   nodes that are kept for gangs
 //	core/release   members on their way from a plan to a Binding
-//	core/preempt   who may be evicted for whom, who leaves
+//	core/preempt   which gang may be evicted for which, which members leave
 //	core/answer    nothing: it reads the others
 //
 // This package has the order of a step, and what an event means to several parts; parts do not

@@ -1,8 +1,8 @@
-// Package preempt decides which members make room for a gang. It owns who leaves, which
+// Package preempt decides which members make room for a gang. It owns which members leave, which
 // members are spared, since when queues are short of gangs, and what came of evictions.
 //
 // Victims are evicted only with proof, by places and by queues, that the gang starts once they
-// are gone, and what they leave is kept for it (core/reserve). Who may evict whom is one table
+// are gone, and what they leave is kept for it (core/reserve). Which gang may be evicted for which is one table
 // (rule.go), which the extender, explanations and metrics use as well: in its own queue a gang
 // evicts only lower priorities, of other queues only what they use above their share, so no
 // eviction can be answered by its reverse. Cheapest is by the highest priority among the
@@ -11,8 +11,8 @@
 //
 // Invariants (Verify): what is remembered of a gang is of a gang that is known.
 //
-// Read rule.go (who may evict whom), preempt.go (state, and the order of an attempt),
-// leave.go (who leaves already, and what queues are shown meanwhile), bundle.go
+// Read rule.go (which gang may be evicted for which), preempt.go (state, and the order of an attempt),
+// leave.go (which members leave already, and what queues are shown meanwhile), bundle.go
 // (what is evicted together), search.go, cheapest.go and price.go (choosing victims),
 // node.go (one node, for another scheduler), futile.go (evictions that did not help), saved.go (what a copy of the engine needs),
 // verify.go.

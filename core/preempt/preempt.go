@@ -46,7 +46,7 @@ func New(c *cluster.Cluster, b *reserve.Book, r *release.Register) *Preemptor {
 	return p
 }
 
-// Rule is who may evict whom.
+// Rule says which gang may be evicted for which.
 func (p *Preemptor) Rule() *Rule { return p.rule }
 
 // Help finds victims for the first of some gangs that some can help, and returns it. A

@@ -97,7 +97,7 @@ func (p Protection) Says() string { return table[p].Says }
 
 func (c *Contest) sameQueue() bool { return c.victim.QueueName() == c.preemptor.QueueName() }
 
-// Rule is who may evict whom.
+// Rule says which gang may be evicted for which.
 type Rule struct {
 	cluster *cluster.Cluster
 	memo    *memo.Memo

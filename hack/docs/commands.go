@@ -30,7 +30,7 @@ func writeCommands(p *page, _ string) error {
 	connection := &cobra.Command{Use: "x"}
 	o.AddFlags(connection)
 	shared := lines(connection.LocalFlags().FlagUsages())
-	p.WriteString("\n## Which cluster, as whom\n\nFlags of every command that asks a cluster:\n\n```\n")
+	p.WriteString("\n## Which cluster, as which user\n\nFlags of every command that asks a cluster:\n\n```\n")
 	p.WriteString(strings.Join(shared, "\n") + "\n```\n")
 
 	for _, group := range append(root.Groups(), &cobra.Group{Title: "Other commands:"}) {
@@ -76,7 +76,7 @@ func describe(p *page, c *cobra.Command, shared []string) {
 		p.printf("\n```\n%s\n```\n", strings.Join(own, "\n"))
 	}
 	if asks {
-		p.WriteString("\nAnd the flags of [which cluster, as whom](#which-cluster-as-whom).\n")
+		p.WriteString("\nAnd the flags of [which cluster, as which user](#which-cluster-as-which-user).\n")
 	}
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {

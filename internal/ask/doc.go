@@ -8,7 +8,7 @@
 // API server. A certificate other than the Lease's ends the attempt before any credential
 // is sent. When the leader changes, the Lease is read again and the question repeated.
 //
-// Reading order: options.go (which cluster, as whom), find.go (the Lease), route.go and
+// Reading order: options.go (which cluster, as which user), find.go (the Lease), route.go and
 // forward.go (the way there), client.go (one question), questions.go (all of them),
 // handler.go (for a page), errors.go.
 package ask

@@ -29,7 +29,7 @@ const DefaultLease = "kube-system/" + names.SchedulerName
 // DefaultTimeout bounds one question, with all retries.
 const DefaultTimeout = 30 * time.Second
 
-// Options say which cluster is asked, and as whom. The zero value is what kubectl would
+// Options say which cluster is asked, and as which user. The zero value is what kubectl would
 // use; the fields are kubectl's flags of the same names where it has them.
 type Options struct {
 	Kubeconfig string

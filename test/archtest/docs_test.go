@@ -222,12 +222,12 @@ func commands(text string) map[string]command {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "## "):
-			inShared = line == "## Which cluster, as whom"
+			inShared = line == "## Which cluster, as which user"
 			now = ""
 		case commandHead.MatchString(line):
 			now = commandHead.FindStringSubmatch(line)[1]
 			out[now] = command{flags: map[string]bool{"--help": true, "-h": true}}
-		case strings.Contains(line, "(#which-cluster-as-whom)"):
+		case strings.Contains(line, "(#which-cluster-as-which-user)"):
 			wantShared[now] = true
 		}
 		if m := flagLine.FindStringSubmatch(line); m != nil {
@@ -330,7 +330,7 @@ func TestCommands(t *testing.T) {
 
 // The check sees what it is for.
 func TestMistakes(t *testing.T) {
-	known := commands("## Which cluster, as whom\n\n```\n  -n, --namespace string   namespace\n```\n\n## Ask\n\n### tangram why\n\n```\n      --dump string   file\n```\n\nAnd the flags of [which](#which-cluster-as-whom).\n\n### tangram up\n\n```\n      --demo   pods\n```\n")
+	known := commands("## Which cluster, as which user\n\n```\n  -n, --namespace string   namespace\n```\n\n## Ask\n\n### tangram why\n\n```\n      --dump string   file\n```\n\nAnd the flags of [which](#which-cluster-as-which-user).\n\n### tangram up\n\n```\n      --demo   pods\n```\n")
 	for code, want := range map[string]int{
 		"tangram why x -n a --dump f":      0,
 		"bin/tangram why x --dumb f":       1,
